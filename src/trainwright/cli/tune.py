@@ -50,7 +50,7 @@ def tune(
         with loading():
             from trainwright.run.request import Request
             from trainwright.run.screen import StreamScreen
-            from trainwright.tune.tune import join as join_study
+            from trainwright.tune.tune import join_study
             from trainwright.tune.tune import tune as run_study
         request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
         if join:

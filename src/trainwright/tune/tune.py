@@ -44,7 +44,7 @@ class StudyResult:
         }
 
 
-def join(request: Request, study: Path, screen: Screen) -> Sequence[Trial]:
+def join_study(request: Request, study: Path, screen: Screen) -> Sequence[Trial]:
     """Run trials of a study that another machine has begun and will judge, until none is left.
 
     Raises:

@@ -78,7 +78,7 @@ def test_a_condition_names_searched_paths_and_their_values(
         assert problem.path.startswith(f'tune.over."{RATE}".only_with.')
         assert problem.place.line == 6
     if word == "not searched":
-        assert found[0].fix == "did you mean model.kind?"
+        assert found[0].fix == "write model.kind"
 
 
 def test_a_condition_on_an_interval_lies_in_it(tmp_path: Path) -> None:

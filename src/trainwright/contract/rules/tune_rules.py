@@ -77,7 +77,7 @@ def _check_condition(
     """The path of a condition is searched, and may have its values."""
     if other not in axes:
         near = nearest_word(other, list(axes))
-        fix = f"did you mean {near}?" if near else f"search {other} too"
+        fix = f"write {near}" if near else f"search {other} too"
         yield Problem(f"{other} is not searched", place, expected=", ".join(axes), fix=fix)
         return
     axis = axes[other]
