@@ -86,7 +86,9 @@ class Drivers:
         self.study = folder / "runs" / "small-study-1"
         self.first = self._start("first", "tune", "small.yaml")
         wait_until((self.study / "study.json").is_file)
-        self.joined = self._start("joined", "tune", "small.yaml", "--join", str(self.study))
+        self.joined = self._start(
+            "joined", "tune", "small.yaml", "--join", str(self.study), "--set", "tune.trials=20"
+        )
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         with Path(f"{name}.txt").open("wb") as said:

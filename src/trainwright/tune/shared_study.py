@@ -61,8 +61,10 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
         screen.say(labelled("join", f"{folder.name} is being prepared by its first driver"))
     while "shared" not in folder.read():
         time.sleep(_POLL_SECONDS)
+    shared = folder.read()["shared"]
+    section = section.model_copy(update={"trials": shared["trials"]})
     base = trial_request(request, document)
-    data = open_rows(base, folder.path / "rows" / folder.read()["shared"]["rows"])
+    data = open_rows(base, folder.path / "rows" / shared["rows"])
     rows = ScoredRows.of(data, section)
     return StudyPlan(document, section, space, base, data, rows, folder)
 
@@ -87,6 +89,8 @@ class SharedSearch:
         self._count = int(min(plan.section.trials, grid))
         self._as_written = plan.values_as_written
         shared = plan.folder.read().get("shared") or self._create()
+        if shared["trials"] != plan.section.trials:
+            plan.folder.write(shared={**shared, "trials": plan.section.trials})
         self._study, self._first = database.load(shared["study"]), int(shared["first"])
         self._running, self._is_over = set[int](), False
 
@@ -212,6 +216,7 @@ class SharedSearch:
             add_trial(study, self._plan.space, params, value)
         rows = write_rows(self._plan.data.ready, self._plan.folder.path / "rows").name
         shared = {"study": name, "first": len(study.trials), "rows": rows}
+        shared["trials"] = self._plan.section.trials
         self._plan.folder.write(shared=shared)
         said = "values depend on how fast each machine is, so the search does not repeat"
         self._screen.say(labelled("shared", f"{many(self._count, 'trial')} · {said}"))
