@@ -15,7 +15,7 @@ Values = dict[str, Any]
 
 _ROOTS = (
     "questions|serving|data|training|model|metric|budget|resume|tracking|distributed|task|seed"
-    "|slices|purpose"
+    "|slices|purpose|tune"
 )
 _PATH = rf"(?:{_ROOTS})(?:\.(?:\"[^\"]+\"|[\w#]+))*"
 _VALUE = r"(\{.*\}|\[.*\]|\"[^\"]*\"|[\w.%+-]*\w)"

@@ -77,11 +77,15 @@ def declared_names() -> set[str]:
 def test_the_source_imports_only_what_is_declared() -> None:
     declared = declared_names()
     declared |= set().union(
-        *(import_names(EXTRAS[name]) for name in ("sql", "large", "web", "onnx", "adapters"))
+        *(
+            import_names(EXTRAS[name])
+            for name in ("sql", "large", "web", "onnx", "adapters", "tune")
+        )
     )
     declared |= set().union(
         *(import_names(EXTRAS[name]) for name in ("mlflow", "tensorboard", "wandb", "nvml"))
     )
+    declared |= import_names(EXTRAS["postgresql"]) | import_names(EXTRAS["ray"])
     # fsspec loads s3fs, gcsfs and the like by the scheme of a URL.
     declared |= {"fsspec"} & import_names(EXTRAS["s3"])
     assert imported() - ONLY_TESTING <= declared

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from trainwright.cli.data.data_files import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
+from trainwright.contract.reading.read_contract import Document, placed
 from trainwright.contract.sections.data.data_traits import DELIVERY
+from trainwright.core.errors import ContractMistake
 from trainwright.core.lazy_imports import need_torch
 from trainwright.core.process import permission_words
 from trainwright.core.threads import own_threads
@@ -39,6 +41,7 @@ def check_contract(
     request = Request(contract, overrides, runs, start=start)
     with own_threads():
         ready = _begun(request, make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED))
+        _check_search(request, ready.document)
         found = look_without_models(ready)
     findings = preflight(
         ready.plan, ready.raw.facts, ready.prepared, found.faults, found.audited, runs
@@ -66,6 +69,17 @@ def check_contract(
         say(finding.severity, f"{finding.kind.replace('_', ' ')} · {finding.message}")
     say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))
     return exit_code(findings)
+
+
+def _check_search(request: Request, document: Document) -> None:
+    """Refuse what `trainwright tune` would refuse of the searched paths."""
+    if document.contract.tune == "off":
+        return
+    # Imported here: few contracts have a search.
+    from trainwright.tune.space import problems_of_space
+
+    if problems := list(problems_of_space(request, document, document.contract.tune)):
+        raise ContractMistake(placed(problems, document.source))
 
 
 def _begun(request: Request, ready: Ready) -> Ready:

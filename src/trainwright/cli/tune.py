@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,15 @@ StudyName = Annotated[
 ]
 GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the study.")]
 
+Join = Annotated[
+    Path | None,
+    typer.Option(
+        "--join",
+        metavar="STUDY",
+        help="Run trials of a study that another machine began; its folder.",
+    ),
+]
+
 
 def tune(
     contract: ContractPath,
@@ -27,6 +37,7 @@ def tune(
     runs: Runs = RUNS,
     study: StudyName = "",
     resume: GoOn = False,
+    join: Join = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -39,8 +50,12 @@ def tune(
         with loading():
             from trainwright.run.request import Request
             from trainwright.run.screen import StreamScreen
+            from trainwright.tune.tune import join_study
             from trainwright.tune.tune import tune as run_study
         request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
+        if join:
+            join_study(request, join, StreamScreen(sys.stderr))
+            raise typer.Exit(EXIT_DONE)
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
         from trainwright.cli.render import commands_with_a_run, show_result

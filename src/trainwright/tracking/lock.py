@@ -24,6 +24,7 @@ from trainwright.tracking.clock import SystemClock, show_time
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOLDER_BYTES = 4096
 _WAIT_FOR_NAME_SECONDS = 1.0
+_WAIT_FOR_LOCK_SECONDS = 0.05
 _held: set[int] = set()
 
 
@@ -173,6 +174,23 @@ class RunLock:
         lock = cls(descriptor)
         lock._write_name()
         return lock
+
+    @classmethod
+    def wait_until_free(cls, path: Path, seconds: float) -> None:
+        """Wait for the end of a process that holds the lock, such as one that dies with another.
+
+        Raises:
+            As `acquire`: it still holds it after so many seconds.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                cls.acquire(path).release()
+                return
+            except RunLocked:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_WAIT_FOR_LOCK_SECONDS)
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""

@@ -6,6 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import types
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Protocol, final
 
 from trainwright.contract.sections.tune import Ray
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_package
 from trainwright.tune.trial import TrialFiles, run_trial
 
@@ -21,10 +23,15 @@ _LOADED = ["trainwright.tune.trial", "lightgbm", "optuna"]
 """What the server that trials are forked from imports; it runs nothing of it."""
 
 _PR_SET_PDEATHSIG = 1
+_MOST_SECONDS_TO_ANSWER = 10.0
 
 
 class RunningTrial(Protocol):
     """A trial that was started."""
+
+    def is_running(self) -> bool:
+        """Has its process not ended?"""
+        ...
 
     def wait(self) -> str:
         """Wait for its end; why its process died, empty if it did not."""
@@ -70,6 +77,10 @@ class LocalTrial:
     def __init__(self, process: ForkServerProcess) -> None:
         self._process = process
 
+    def is_running(self) -> bool:
+        """As the interface says."""
+        return self._process.is_alive()
+
     def wait(self) -> str:
         """As the interface says."""
         self._process.join()
@@ -109,21 +120,36 @@ class RayTasks:
     machines of the cluster see the study's folder under the same path.
 
     Raises:
-        MissingExtra: Ray is not installed.
+        MissingExtra: Ray is not installed. Mistake: no cluster answers at the address.
     """
 
     def __init__(self, section: Ray) -> None:
         need_package("ray", "ray", "tune.parallel.ray", "a search on a Ray cluster")
+        # Ray sends statistics to its makers unless it is told not to before it starts.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
         self._ray = ray
-        ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
-        options = {"num_cpus": section.cores, "num_gpus": section.gpus, "max_calls": 1}
-        self._task = ray.remote(max_retries=0, **options)(run_trial)
+        host, _, port = section.ray.removeprefix("ray://").rpartition(":")
+        try:
+            if port.isdigit():
+                # Ray itself tries for minutes.
+                socket.create_connection((host, int(port)), _MOST_SECONDS_TO_ANSWER).close()
+            if not ray.is_initialized():
+                ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            what, found = "no Ray cluster can be used there", f"{section.ray}: {error}"[:300]
+            fix = "start one with: ray start --head, or name another"
+            raise Mistake(Problem(what, "tune.parallel.ray", found, fix=fix)) from None
+        # A process for each, which is not started again by Ray: the driver says so when it does.
+        self._task = ray.remote(
+            num_cpus=section.cores, num_gpus=section.gpus, max_calls=1, max_retries=0
+        )(run_trial)
 
     def start(self, files: TrialFiles) -> RunningTrial:
         """As the interface says."""
-        return RayTrial(self._ray, self._task.remote(str(files.trials), files.number))
+        trials = str(files.trials.absolute())
+        return RayTrial(self._ray, self._task.remote(trials, files.number))
 
 
 @final
@@ -133,12 +159,17 @@ class RayTrial:
     def __init__(self, ray: types.ModuleType, task: object) -> None:
         self._ray, self._task = ray, task
 
+    def is_running(self) -> bool:
+        """As the interface says."""
+        ended, _ = self._ray.wait([self._task], timeout=0)
+        return not ended
+
     def wait(self) -> str:
         """As the interface says."""
         try:
             self._ray.get(self._task)
         except self._ray.exceptions.RayError as error:
-            return f"{type(error).__name__}: {error}"[:200]
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return ""
 
     def stop(self) -> None:

@@ -21,15 +21,20 @@ from trainwright.run.mapped_rows import write_rows
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
+from trainwright.tracking.lock import RunLock
+from trainwright.tune.database import StudyDatabase
 from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
 from trainwright.tune.proposals import Proposals, method_of
 from trainwright.tune.scored_rows import ScoredRows
 from trainwright.tune.space import NO_SEARCH, Params, Space, overrides_of, read_space
 from trainwright.tune.study_folder import StudyFolder
-from trainwright.tune.trial import Outcome, TrialFiles, TrialRequest
+from trainwright.tune.trial import Outcome, TrialRequest
+from trainwright.tune.warm_start import KnownTrials, read_known
 
 _NO_BUDGET = ("budget.hours=unlimited", "budget.cost=unlimited")
 """Of a trial: the budget is that of the study."""
+
+_MOST_SECONDS_TO_DIE = 60.0
 
 _MOST_DEATHS = 5
 """Times that the process of a trial may die before the trial counts as failed."""
@@ -71,12 +76,21 @@ class StudyPlan:
         match self.section.parallel:
             case "auto":
                 return 1
-            case Ray():
-                import ray
-
-                return max(1, int(ray.cluster_resources()["CPU"] // self.section.parallel.cores))
+            case Ray() as cluster:
+                return cluster.trials_at_a_time
             case count:
                 return count
+
+    @property
+    def values_as_written(self) -> Params:
+        """The values of the contract as written; none if one of them is outside of the space."""
+        decided = self.data.ready.plan.contract.model_dump(mode="json")
+        return self.space.values_of(decided)
+
+    @property
+    def known(self) -> KnownTrials:
+        """Trials of an earlier study, with their values."""
+        return [(params, value) for params, value in self.folder.read().get("start", ())]
 
     @property
     def seconds(self) -> float:
@@ -91,21 +105,36 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
         Mistake: in the contract, the data, the installation or the name of the study.
     """
     document, section, space = read_space(request)
-    shared = (*request.overrides, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
-    base = replace(request, overrides=shared, name="", resume=False)
+    base = trial_request(request, document)
     data = PreparedData.of(base, screen)
     rows = ScoredRows.of(data, section)
-    folder = StudyFolder.open(request, document, section)
+    # What cannot be reached is said before anything is written.
+    if section.storage != "auto":
+        StudyDatabase(section.storage).close()
+    if isinstance(section.parallel, Ray):
+        RayTasks(section.parallel)
+    known = [] if request.resume else read_known(document, section.start, space, screen)
+    folder = StudyFolder.open(request, document, section, known)
     return StudyPlan(document, section, space, base, data, rows, folder)
 
 
+def trial_request(request: Request, document: Document) -> Request:
+    """The request of a trial, without its values, from that of the study."""
+    overrides = (*request.overrides, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
+    return replace(request, overrides=overrides, name="", resume=False)
+
+
 def _threads_of_a_trial(document: Document) -> tuple[str, ...]:
-    """Trials side by side share the cores, unless the contract says how many each takes."""
+    """Trials side by side share the cores, and those of a cluster have theirs, unless the contract
+    says how many each takes."""
     section, threads = document.contract.tune, document.contract.compute.threads
     assert section != "off", "checked when the space was read"
-    if threads != "auto" or not isinstance(section.parallel, int) or section.parallel < 2:
-        return ()
-    return (f"compute.threads={max(1, usable_cores() // section.parallel)}",)
+    match section.parallel:
+        case int(count) if threads == "auto" and count > 1:
+            return (f"compute.threads={max(1, usable_cores() // count)}",)
+        case Ray() as cluster if threads == "auto":
+            return (f"compute.threads={cluster.cores}",)
+    return ()
 
 
 @final
@@ -125,6 +154,8 @@ class Search:
         self._direction = METRICS[self._metric].direction
         method = method_of(plan.section, plan.space)
         self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
+        for params, value in plan.known:
+            self._proposals.learn(params, value)
         self._shared = plan.request.overrides
         self._runner: TrialRunner
         match plan.section.parallel:
@@ -150,19 +181,23 @@ class Search:
                 params = {} if not number else self._proposals.ask(number)
                 if params is None or not self._has_time():
                     break
-                self._begin(number, params)
+                self.begin(number, params)
             self._settle(max(self._params))
         finally:
-            for trial in self._running.values():
-                trial.stop()
+            self.stop()
         return self.trials
+
+    def stop(self) -> None:
+        """End the trials that run."""
+        for trial in self._running.values():
+            trial.stop()
 
     @property
     def seconds(self) -> float:
         """Seconds of the study so far, over all its processes."""
         return self._before + time.monotonic() - self._began
 
-    def _begin(self, number: int, params: Params) -> None:
+    def begin(self, number: int, params: Params) -> None:
         """Start a trial, unless it has ended."""
         files, self._params[number] = self._plan.folder.files(number), params
         if files.outcome():
@@ -173,7 +208,7 @@ class Search:
             shared=self._shared,
             overrides=overrides_of(params),
             params=params,
-            rows=str(self._rows),
+            rows=str(self._rows.absolute()),
             section=self._plan.section,
             before=[
                 {"value": one.outcome.value, "steps": one.outcome.steps}
@@ -182,6 +217,9 @@ class Search:
             ],
             allow_code=is_code_allowed(),
         )
+        for path in files.trials.glob(f"{files.name}*/"):
+            # The process of a driver that was killed dies a moment after it.
+            RunLock.wait_until_free(path / "lock", _MOST_SECONDS_TO_DIE)
         if self._plan.section.stop != "off":
             # What the pruner saw of a training that was killed is not kept.
             for path in files.trials.glob(f"{files.name}*/"):
@@ -192,21 +230,29 @@ class Search:
     def _settle(self, last: int) -> None:
         """Wait for the trials up to a number, and learn their results in their order."""
         for number in range(len(self.trials), min(last, max(self._params, default=-1)) + 1):
-            outcome = self._wait(self._plan.folder.files(number))
+            outcome = self.wait(number)
             params = self._params[number]
             if not number:
-                decided = self._plan.data.ready.plan.contract.model_dump(mode="json")
-                params = self._plan.space.values_of(decided)
+                params = self._plan.values_as_written
                 if outcome.value is not None:
                     self._proposals.learn(params, outcome.value)
             self._proposals.tell(number, outcome.value)
-            self.trials.append(Trial(number, params, outcome))
+            self.add(Trial(number, params, outcome))
             self._plan.folder.write(seconds=self.seconds)
-            self._screen.say(self._line(self.trials[-1]))
 
-    def _wait(self, files: TrialFiles) -> Outcome:
+    def add(self, trial: Trial) -> None:
+        """Note a trial that has ended, and say so."""
+        self.trials.append(trial)
+        self._screen.say(self._line(trial))
+
+    def is_running(self, number: int) -> bool:
+        """Is the process of a trial at work?"""
+        trial = self._running.get(number)
+        return trial is not None and trial.is_running()
+
+    def wait(self, number: int) -> Outcome:
         """The outcome of a trial; one whose process died is started again."""
-        why = ""
+        files, why = self._plan.folder.files(number), ""
         for _ in range(_MOST_DEATHS):
             if outcome := files.outcome():
                 return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
@@ -58,8 +59,11 @@ class StudyFolder:
         return RunLock.acquire(self.path / "lock")
 
     @classmethod
-    def open(cls, request: Request, document: Document, section: Tune) -> Self:
-        """The folder of a new study, or of the one that goes on.
+    def open(
+        cls, request: Request, document: Document, section: Tune, known: Sequence[Json] = ()
+    ) -> Self:
+        """The folder of a new study, which knows these trials, or of the one that goes on, with
+        those that it was begun with.
 
         Raises:
             Mistake: the name is taken or unsafe, or the study to go on with was asked otherwise.
@@ -80,7 +84,7 @@ class StudyFolder:
             )
         make_root(request.runs)
         folder.trials.mkdir(parents=True)
-        write_json(folder.path / STUDY, {"asked": asked, "seconds": 0.0})
+        write_json(folder.path / STUDY, {"asked": asked, "seconds": 0.0, "start": known})
         return folder
 
     def read(self) -> Json:

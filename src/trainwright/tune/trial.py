@@ -15,7 +15,7 @@ import numpy as np
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.contract.sections.tune import Tune
-from trainwright.core.errors import Interrupted, Mistake, Problem, TrainwrightError
+from trainwright.core.errors import Interrupted, Mistake, Problem, RunLocked, TrainwrightError
 from trainwright.core.files import read_json, write_json
 from trainwright.core.process import code_allowed
 from trainwright.data.base.inputs import Floats
@@ -122,7 +122,7 @@ def run_trial(trials: str, number: int) -> None:
         screen = StreamScreen(log)
         try:
             outcome = _fit(asked, files, screen)
-        except Interrupted as error:
+        except (Interrupted, RunLocked) as error:
             sys.exit(error.exit_code)
         except (TrainwrightError, MemoryError) as error:
             reason = error.problems[0].message if isinstance(error, Mistake) else str(error)

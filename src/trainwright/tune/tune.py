@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import final
 
 from trainwright.contract.sections.metric import METRICS
@@ -11,8 +13,10 @@ from trainwright.core.files import Json
 from trainwright.run.request import Request
 from trainwright.run.run_context import Result
 from trainwright.run.screen import Screen
+from trainwright.tune.database import StudyDatabase
 from trainwright.tune.records import write_journal, write_table
-from trainwright.tune.study import Search, Trial, plan_study
+from trainwright.tune.shared_study import SharedSearch, plan_joined
+from trainwright.tune.study import Search, StudyPlan, Trial, plan_study
 from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.winner import Winner, choose_winner, describe_winner, judge_winner
 
@@ -40,6 +44,31 @@ class StudyResult:
         }
 
 
+def join_study(request: Request, study: Path, screen: Screen) -> Sequence[Trial]:
+    """Run trials of a study that another machine has begun and will judge, until none is left.
+
+    Raises:
+        Mistake: in the contract, or there is no such study. Interrupted: other machines, or this
+            one when it joins again, go on with its trials.
+    """
+    return run_trials(plan_joined(request, study, screen), screen)[0]
+
+
+def run_trials(plan: StudyPlan, screen: Screen) -> tuple[Sequence[Trial], float]:
+    """All trials of a study, and the seconds that they took; of a shared one, those of a machine
+    that would have run them alone.
+
+    Raises:
+        As `tune`.
+    """
+    if plan.section.storage == "auto":
+        search = Search(plan, screen)
+        return search.run(), search.seconds
+    with closing(StudyDatabase(plan.section.storage)) as database:
+        shared = SharedSearch(plan, database, screen)
+        return shared.run(), shared.seconds
+
+
 def tune(request: Request, screen: Screen) -> StudyResult:
     """Run the trials of a contract's search, keep one, and judge it on the test rows; `name` of the
     request is that of the study.
@@ -52,8 +81,7 @@ def tune(request: Request, screen: Screen) -> StudyResult:
     contract = plan.data.ready.plan.contract
     direction = METRICS[contract.metric.name].direction
     with plan.folder.lock():
-        search = Search(plan, screen)
-        trials = search.run()
+        trials, seconds = run_trials(plan, screen)
         write_table(plan.folder, plan.space, trials)
         write_journal(plan.folder, plan.space, trials, direction)
         winner = choose_winner(plan, trials)
@@ -61,7 +89,7 @@ def tune(request: Request, screen: Screen) -> StudyResult:
             screen.say(line)
         result = judge_winner(plan, winner, screen)
         plan.folder.write(
-            seconds=search.seconds,
+            seconds=seconds,
             trials=plan.section.trials,
             winner=winner.record(),
             run=result.name,

@@ -179,6 +179,14 @@ def purpose_fits(contract: Contract, written: frozenset[str]) -> Problems:
         yield from check_purpose(contract, written)
 
 
+def search_fits(contract: Contract, written: frozenset[str]) -> Problems:
+    """A search, if there is one."""
+    if contract.tune != "off":
+        from trainwright.contract.rules.tune_rules import check_search
+
+        yield from check_search(contract, written)
+
+
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
@@ -216,6 +224,7 @@ RULES: tuple[Rule, ...] = (
     slices_are_named,
     questions_fit,
     purpose_fits,
+    search_fits,
     cost_has_a_price,
 )
 

@@ -48,6 +48,11 @@ class Ray(Section):
     ray: str
     """Address of its head, such as `auto` or `ray://host:10001`."""
 
+    trials_at_a_time: Count
+    """Trials at a time, as `parallel` is on one machine. It is written rather than taken from the
+    cluster, because the values of a trial depend on it: so a search repeats on another cluster.
+    Trials that the cluster has no room for wait in its queue."""
+
     cores: Count = 1
     """Cores of a trial."""
 

@@ -114,7 +114,9 @@ def make_ready(
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
-    said = (*document.notes, *unchecked, *filter(None, [watched, str(teacher.get("note", ""))]))
+    searched = "" if contract.tune == "off" else "as written; `trainwright tune` searches tune.over"
+    others = filter(None, [watched, str(teacher.get("note", "")), searched])
+    said = (*document.notes, *unchecked, *others)
     notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
