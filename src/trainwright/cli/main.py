@@ -314,13 +314,10 @@ def evaluate(
 
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
-    """Rewrite the HTML report of a run from its folder."""
-    from trainwright.report.page import write_report
-    from trainwright.run.folder.planned_contract import find_run
+    """Rewrite the HTML report of a run, or of a search, from its folder."""
+    from trainwright.cli.runs.rewrite_report import rewrite_report
 
-    folder = find_run(run, runs)
-    with naming_damage(folder):
-        typer.echo(show_safely(str(write_report(folder))))
+    typer.echo(show_safely(str(rewrite_report(run, runs))))
 
 
 @app.command()

@@ -43,14 +43,17 @@ def tune(
         request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
-        from trainwright.cli.render import commands_with_a_run, show_result
+        from trainwright.cli.render import commands_with_a_run, say_whole, show_result
         from trainwright.report.page import write_report
+        from trainwright.report.study_page import write_study_report
 
         write_report(result.result.folder)
+        write_study_report(result.folder.path)
         if as_json:
             typer.echo(json.dumps(result.to_json()))
         else:
             winner = str(result.result.folder.path)
             show_result(result.result, commands_with_a_run(winner, runs), as_json=False)
+            say_whole("search", str(result.folder.report))
     met = result.result.verdict.status == "met"
     raise typer.Exit(EXIT_DONE if met else EXIT_VERDICT_NOT_MET)
