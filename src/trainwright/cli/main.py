@@ -119,13 +119,14 @@ def init(
     base: Annotated[
         str, typer.Option(metavar="FOLDER", help="A decoder of which texts train an adapter.")
     ] = "",
+    tune: Annotated[bool, typer.Option("--tune", help="Propose values to search.")] = False,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Inspect data and write a commented contract for it."""
     from trainwright.cli.init_predict import InitRequest, write_contract
 
-    wanted = InitRequest(data, target, text, overrides, base)
+    wanted = InitRequest(data, target, text, overrides, base, tune)
     write_contract(wanted, output, force=force, as_json=as_json)
 
 
