@@ -19,8 +19,7 @@ from trainwright.data.sources.frames import Frame
 from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
 from trainwright.tune.study import Trial
-from trainwright.tune.tune import StudyResult
-from trainwright.tune.tune import tune as run_study
+from trainwright.tune.run_study import StudyResult, run_study
 
 
 @final

@@ -66,7 +66,7 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
         base=wanted.base,
     )
     if wanted.tune:
-        text = add_search(text, folder)
+        text = add_search(text, folder, wanted.overrides)
     if output == _STDOUT:
         sys.stdout.write(text)
         return

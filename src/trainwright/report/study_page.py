@@ -20,7 +20,7 @@ from trainwright.report.load_run import StoredEvaluation, read_contents
 from trainwright.report.page import page_environment
 from trainwright.report.sections.record_section import Fact
 from trainwright.tune.importance import Importance, estimate_importance
-from trainwright.tune.read_study import Choice, StoredStudy, read_study
+from trainwright.tune.read_study import StoredChoice, StoredStudy, read_study
 from trainwright.tune.space import Axis, Space
 from trainwright.tune.study import Trial
 from trainwright.tune.winner import CLAIMED_BELOW
@@ -155,7 +155,7 @@ class StudyVerdict:
     sentences: tuple[str, ...]
 
 
-def _verdict(study: StoredStudy, choice: Choice, judged: Judged) -> StudyVerdict:
+def _verdict(study: StoredStudy, choice: StoredChoice, judged: Judged) -> StudyVerdict:
     run, of_many = study.run_of(choice.trial), choice.of_many
     sentences = [f"Kept: {_label(choice.trial)}, {_reason(study, choice)}."]
     claim = (
@@ -176,7 +176,7 @@ def _verdict(study: StoredStudy, choice: Choice, judged: Judged) -> StudyVerdict
     return StudyVerdict(status, report, tuple(sentences))
 
 
-def _reason(study: StoredStudy, choice: Choice) -> str:
+def _reason(study: StoredStudy, choice: StoredChoice) -> str:
     """Why a trial is kept."""
     if choice.trial != choice.best:
         return f"the smallest model whose paired interval reaches that of {_label(choice.best)}"
@@ -189,7 +189,7 @@ def _label(number: int) -> str:
     return f"trial {number}" if number else "the contract as written"
 
 
-def _scores(study: StoredStudy, choice: Choice, judged: Judged) -> list[ScoreTable]:
+def _scores(study: StoredStudy, choice: StoredChoice, judged: Judged) -> list[ScoreTable]:
     """The validation values that the choice saw next to the value on the test rows, and the gains
     over the contract as written."""
     values = {trial.number: trial.outcome.value for trial in study.trials}

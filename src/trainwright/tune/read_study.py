@@ -22,7 +22,7 @@ from trainwright.tune.trial import ASKED, OUTCOME
 
 @final
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StoredChoice:
     """Numbers of the kept trial and of the one with the best value, the gain of trials over the
     contract as written, what the best of so many is worth, and whether its gain is claimed."""
 
@@ -33,7 +33,7 @@ class Choice:
     is_claimed: bool
 
     @classmethod
-    def read(cls, content: Json) -> Choice:
+    def read(cls, content: Json) -> StoredChoice:
         """That of `study.json`."""
         many = {key: value for key, value in content["best_of_many"].items() if key != "worth"}
         gains = {int(key): Interval.from_json(gain) for key, gain in content["gains"].items()}
@@ -56,7 +56,7 @@ class StoredStudy:
     seconds: float
     contract: str
     overrides: Sequence[str]
-    choice: Choice | Literal["none"]
+    choice: StoredChoice | Literal["none"]
 
     @property
     def direction(self) -> Direction:
@@ -89,7 +89,7 @@ def read_study(path: Path) -> StoredStudy:
         section = Tune.model_validate_json(to_json(content["asked"]["tune"]))
         space = Space.of(section)
         winner = content.get("winner")
-        choice: Choice | Literal["none"] = Choice.read(winner) if winner else "none"
+        choice: StoredChoice | Literal["none"] = StoredChoice.read(winner) if winner else "none"
     trials, metric, confidence = list[Trial](), "", 0.95
     for asked in sorted(folder.trials.glob(f"*{ASKED}")):
         number = int(asked.name.split(".")[0])

@@ -39,7 +39,7 @@ def tune(
         with loading():
             from trainwright.run.request import Request
             from trainwright.run.screen import StreamScreen
-            from trainwright.tune.tune import tune as run_study
+            from trainwright.tune.run_study import run_study
         request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
