@@ -18,8 +18,8 @@ from trainwright.core.process import code_allowed
 from trainwright.data.sources.frames import Frame
 from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
-from trainwright.tune.study import Trial
 from trainwright.tune.run_study import StudyResult, run_study
+from trainwright.tune.study import Trial
 
 
 @final
@@ -124,7 +124,12 @@ def tune(
             value. MissingExtra: Optuna is not installed.
     """
     request = Request(
-        file_or_text(contract), tuple(overrides), Path(runs), name, resume, frames=dict(frames or {})
+        file_or_text(contract),
+        tuple(overrides),
+        Path(runs),
+        name,
+        resume,
+        frames=dict(frames or {}),
     )
     with code_allowed(allow_code):
         result = run_study(request, StreamScreen(sys.stderr))

@@ -116,6 +116,7 @@ def render_study(study: StoredStudy) -> str:
         verdicts=verdicts,
         scores=scores,
         searched=[_searched(axis, importance) for axis in study.space.axes],
+        conditional=any(axis.section.only_with for axis in study.space.axes),
         importance=importance,
         figures=draw_study(study),
         priced=any(trial.outcome.price for trial in study.trials),
@@ -224,12 +225,11 @@ def _score_rows(
     measured: Sequence[tuple[str, str, Interval]], target: Sequence[float]
 ) -> tuple[ScoreRow, ...]:
     scale = scale_of([interval for *_, interval in measured], target)
-    show = show_change if target else show_value
     return tuple(
         ScoreRow(
             name,
             rows,
-            show(interval.value),
+            show_change(interval.value) if target else show_value(interval.value),
             show_range(interval),
             draw_bar(interval, target[0] if target else math.nan, scale),
         )
@@ -260,8 +260,8 @@ def _trial_row(study: StoredStudy, trial: Trial) -> TrialRow:
     if choice != "none":
         marks = ["kept"] * (trial.number == choice.trial) + ["best"] * (trial.number == choice.best)
         if trial.number and (interval := choice.gains.get(trial.number)):
-            bounds = f"{show_change(interval.low)} to {show_change(interval.high)}"
-            gain = f"{show_change(interval.value)} ({bounds})"
+            bounds = f" ({show_change(interval.low)} to {show_change(interval.high)})"
+            gain = f"{show_change(interval.value)}{bounds * interval.given}"
     tried = [trial.params.get(axis.path, "") for axis in study.space.axes]
     failed = outcome.state == "failed"
     return TrialRow(

@@ -34,7 +34,7 @@ def add_search(text: str, folder: Path, overrides: Sequence[str]) -> str:
         text = text.replace("{kind: boosting}  # set with --set", f"{{kind: boosting}}  # {_WHY}")
         space = propose_space(read_contract(ContractText(text, folder)).contract.model)
     lines = [
-        "tune:  # trainwright tune CONTRACT: trainings with other values; the winner is judged once",
+        "tune:  # trainwright tune CONTRACT: trains with other values, judges the winner",
         "  over:  # a list of values, or an interval; log: each factor is as likely as another",
         *(f"    {axis.path}: {axis.values}  # {axis.reason}" for axis in space),
         "  trials: 20  # the first is the contract as it is written, which the others must beat",

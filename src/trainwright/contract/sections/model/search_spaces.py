@@ -40,9 +40,7 @@ _FINE_TUNING = (
     _rate("1.0e-5", "1.0e-4", "around Devlin et al. 2019"),
     ProposedAxis("training.num_epochs", "[2, 3, 4]", "Devlin et al. 2019"),
 )
-_ADAPTER = (
-    _rate("1.0e-4", "3.0e-3", "ten times that of its base"),
-)
+_ADAPTER = (_rate("1.0e-4", "3.0e-3", "ten times that of its base"),)
 
 SEARCH_SPACES: Mapping[str, tuple[ProposedAxis, ...]] = {
     "boosting": (
