@@ -95,7 +95,7 @@ def test_a_proposed_search_runs(kind: str, tmp_path: Path, monkeypatch: pytest.M
     family = ("--set", f"model.kind={kind}")
     ran = command("init", "survey.csv", "--target", "renews", "--tune", *family)
     assert ran.code == 0, ran.err
-    few = ("--set", "tune.trials=4", "--set", "metric.resamples=100")
+    few: tuple[str, ...] = ("--set", "tune.trials=4", "--set", "metric.resamples=100")
     if kind == "boosting":
         few = (*few, "--set", "model.max_trees=20")
     ran = command("tune", "contract.yaml", "--study", "one", *few)

@@ -11,7 +11,7 @@ import pytest
 import trainwright as tw
 from command import command
 from trainwright.core.errors import DamagedFile
-from trainwright.core.files import read_json, write_json
+from trainwright.core.files import Json, read_json, write_json
 from trainwright.report.format import show_value
 from trainwright.report.study_page import render_study, write_study_report
 from trainwright.tune.read_study import read_study
@@ -113,7 +113,12 @@ def test_a_search_that_has_not_ended_shows_its_trials(folder: Path) -> None:
 
 def test_failed_trials_are_shown_with_their_reason(folder: Path) -> None:
     path = folder / "trials" / "0003.json"
-    failed = {"state": "failed", "value": None, "reason": "<b>no</b> memory", "steps": {}}
+    failed: dict[str, Json] = {
+        "state": "failed",
+        "value": None,
+        "reason": "<b>no</b> memory",
+        "steps": {},
+    }
     write_json(path, {**read_json(path), **failed})
     page = render_study(read_study(folder))
     assert "failed: &lt;b&gt;no&lt;/b&gt; memory" in page
