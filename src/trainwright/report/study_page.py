@@ -112,10 +112,11 @@ def render_study(study: StoredStudy) -> str:
         name=study.folder.path.resolve().name,
         head=_head(study),
         metric=study.metric,
+        rows=study.rows,
         confidence=f"{study.confidence:.0%}",
         verdicts=verdicts,
         scores=scores,
-        searched=[_searched(axis, importance) for axis in study.space.axes],
+        searched=[_path_row(axis, importance) for axis in study.space.axes],
         conditional=any(axis.section.only_with for axis in study.space.axes),
         importance=importance,
         figures=draw_study(study),
@@ -202,7 +203,7 @@ def _scores(study: StoredStudy, choice: StoredChoice, judged: Judged) -> list[Sc
         (f"Kept: {_label(choice.trial)}", values.get(choice.trial)),
     ]
     measured = [
-        (name, "validation", Interval(value, -math.inf, math.inf))
+        (name, study.rows, Interval(value, -math.inf, math.inf))
         for name, value in rows
         if value is not None
     ]
@@ -211,7 +212,7 @@ def _scores(study: StoredStudy, choice: StoredChoice, judged: Judged) -> list[Sc
             measured.append((f"Kept: {_label(choice.trial)}", stored.evaluation.part, interval))
     names = dict.fromkeys((choice.best, choice.trial))
     gains = [
-        (_label(number).capitalize(), "validation", choice.gains[number])
+        (_label(number).capitalize(), study.rows, choice.gains[number])
         for number in names
         if number and number in choice.gains
     ]
@@ -237,7 +238,7 @@ def _score_rows(
     )
 
 
-def _searched(axis: Axis, importance: Importance) -> SearchedRow:
+def _path_row(axis: Axis, importance: Importance) -> SearchedRow:
     condition = "; ".join(
         f"{path} is {' or '.join(map(show_tried, value if isinstance(value, tuple) else (value,)))}"
         for path, value in axis.section.only_with.items()

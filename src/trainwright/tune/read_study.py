@@ -35,9 +35,14 @@ class StoredChoice:
     @classmethod
     def read(cls, content: Json) -> StoredChoice:
         """That of `study.json`."""
-        many = {key: value for key, value in content["best_of_many"].items() if key != "worth"}
         gains = {int(key): Interval.from_json(gain) for key, gain in content["gains"].items()}
-        return cls(content["trial"], content["best"], gains, BestOfMany(**many), content["claimed"])
+        return cls(
+            content["trial"],
+            content["best"],
+            gains,
+            BestOfMany(**content["best_of_many"]),
+            content["claimed"],
+        )
 
 
 @final
@@ -62,6 +67,11 @@ class StoredStudy:
     def direction(self) -> Direction:
         """Of its metric."""
         return METRICS[self.metric].direction if self.metric else "max"
+
+    @property
+    def rows(self) -> str:
+        """The rows by which its trials are compared."""
+        return "validation" if self.section.folds == "off" else f"{self.section.folds} folds"
 
     @property
     def complete(self) -> Sequence[Trial]:

@@ -63,7 +63,7 @@ def _history(study: StoredStudy, valued: Sequence[Trial]) -> Figure:
             axes.axhline(values[0], color=MUTED, linestyle="--", linewidth=1)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("trial")
-        axes.set_ylabel("on validation rows")
+        axes.set_ylabel("value")
 
     written = " The dashed line is the contract as written." if not complete[0].number else ""
     crosses = f" Crosses: {count_text(len(pruned), 'pruned trial', 'pruned trials')}."
@@ -168,7 +168,7 @@ def _slice(study: StoredStudy, axis: Axis) -> list[Figure]:
             axes.set_xlim(0.5, len(options) + 0.5)
         elif axis.section.scale == "log":
             _make_logarithmic(axes, axis)
-        axes.set_ylabel("on validation rows")
+        axes.set_ylabel("value")
         axes.grid(color=LINE)
 
     named = ", ".join(
