@@ -13,7 +13,6 @@ from trainwright.cli.arguments import RUNS, AllowCode, AsJson, ContractPath, Ove
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.core.process import code_allowed, loading
 from trainwright.core.progress import StopFlag
-from trainwright.run.supervise.preemption import stop_on_signals
 
 StudyName = Annotated[
     str, typer.Option("--study", metavar="NAME", help="Name of the study's folder.")
@@ -34,6 +33,8 @@ def tune(
 
     Every trial is a run of its own below the study's folder; the test rows stay closed until the
     winner is judged on them, once."""
+    from trainwright.run.supervise.preemption import stop_on_signals
+
     asked_at = time.monotonic()
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():

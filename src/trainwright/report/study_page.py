@@ -113,6 +113,7 @@ def render_study(study: StoredStudy) -> str:
         head=_head(study),
         metric=study.metric,
         rows=study.rows,
+        seeds=study.section.seeds,
         confidence=f"{study.confidence:.0%}",
         verdicts=verdicts,
         scores=scores,
@@ -198,7 +199,7 @@ def _scores(study: StoredStudy, choice: StoredChoice, judged: Judged) -> list[Sc
     best = f"Best of {many(choice.of_many.count, 'trial')}"
     rows = [
         ("Contract as written", values.get(0)),
-        (f"{best}: {_label(choice.best)}", values.get(choice.best)),
+        (f"{best}: {_label(choice.best)}", choice.of_many.value),
         ("What other rows let expect of the best", choice.of_many.worth),
         (f"Kept: {_label(choice.trial)}", values.get(choice.trial)),
     ]

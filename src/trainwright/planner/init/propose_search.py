@@ -37,7 +37,7 @@ def add_search(text: str, folder: Path, overrides: Sequence[str]) -> str:
         "tune:  # trainwright tune CONTRACT: trains with other values, judges the winner",
         "  over:  # a list of values, or an interval; log: each factor is as likely as another",
         *(f"    {axis.path}: {axis.values}  # {axis.reason}" for axis in space),
-        "  trials: 20  # the first is the contract as it is written, which the others must beat",
+        "  trials: 20  # the first is the contract as written, which the others must beat",
         "",
     ]
     searched = text + "\n".join(lines)
