@@ -69,11 +69,12 @@ class ScoreTable:
 @final
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """A trial of the table; `mark` says if it is kept or the best, `tried` has its values in the
-    order of the searched paths."""
+    """A trial of the table, with what is special of it: kept, the best, pruned or failed. `tried`
+    has its values in the order of the searched paths."""
 
     number: int
     mark: str
+    chosen: bool
     state: str
     value: str
     gain: str
@@ -219,7 +220,9 @@ def _scores(study: StoredStudy, choice: StoredChoice, judged: Judged) -> list[Sc
     ]
     tables = [ScoreTable(study.metric, _score_rows(measured, ()))]
     if gains:
-        tables.append(ScoreTable("Gain over the contract as written", _score_rows(gains, (0.0,))))
+        tables.append(
+            ScoreTable("Difference from the contract as written", _score_rows(gains, (0.0,)))
+        )
     return tables
 
 
@@ -268,7 +271,8 @@ def _trial_row(study: StoredStudy, trial: Trial) -> TrialRow:
     failed = outcome.state == "failed"
     return TrialRow(
         number=trial.number,
-        mark=", ".join(marks),
+        mark=", ".join(marks) if marks or outcome.state == "complete" else outcome.state,
+        chosen=bool(marks),
         state=f"failed: {outcome.reason}" if failed else outcome.state,
         value="" if outcome.value is None else show_value(outcome.value),
         gain=gain,

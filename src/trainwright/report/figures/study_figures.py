@@ -89,17 +89,23 @@ def _parallel(study: StoredStudy, axes: Sequence[Axis]) -> list[Figure]:
     ordered = sorted(trials, key=lambda trial: sign * (trial.outcome.value or 0.0))
     values = _values(ordered)
     spread = float(np.ptp(values)) or 1.0
-    heights = np.array(
-        [[_height(axis, trial.params.get(axis.path)) for axis in axes] for trial in ordered]
+    lines = np.column_stack(
+        [
+            [[_height(axis, trial.params.get(axis.path)) for axis in axes] for trial in ordered],
+            (values - values.min()) / spread,
+        ]
     )
-    lines = np.column_stack([heights, (values - values.min()) / spread])
     top = max(1, math.ceil(len(ordered) / 10))
 
     def draw(panel: Axes) -> None:
         along = np.arange(lines.shape[1])
         panel.vlines(along, 0, 1, color=MUTED, linewidth=0.8)
-        panel.plot(along, lines[:-top].T, color=SERIES[0], alpha=0.35, linewidth=1)
-        panel.plot(along, lines[-top:].T, color=SERIES[1], linewidth=1.7)
+        for at, line in enumerate(lines):
+            # A path that a trial does not have is passed over.
+            present = np.isfinite(line)
+            color, alpha, width = (0, 0.35, 1.0) if at < len(lines) - top else (1, 1.0, 1.7)
+            heights = line[present]
+            panel.plot(along[present], heights, color=SERIES[color], alpha=alpha, linewidth=width)
         panel.set_xticks(along, [*(str(at + 1) for at in range(len(axes))), "value"])
         panel.set_yticks([0, 1], ["low", "high"])
         panel.grid(visible=False)
