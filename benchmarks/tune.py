@@ -36,7 +36,7 @@ from real import FOLDER
 from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
 from trainwright.tune.study_folder import StudyFolder
-from trainwright.tune.tune import StudyResult, tune
+from trainwright.tune.run_study import StudyResult, run_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TELCO = FOLDER / "telco-churn" / "Telco-Customer-Churn.csv"
@@ -73,7 +73,7 @@ def telco(folder: Path, **tuned: Any) -> Path:
 
 def search(contract: Path, runs: Path, *overrides: str) -> StudyResult:
     """A study in this process, without a word."""
-    return tune(Request(contract, overrides, runs), StreamScreen(io.StringIO()))
+    return run_study(Request(contract, overrides, runs), StreamScreen(io.StringIO()))
 
 
 def trials_of(study: Path) -> dict[int, tuple[object, object]]:

@@ -93,7 +93,7 @@ def _nested(path: str, value: Schema, definitions: Schema) -> Iterator[tuple[str
             yield (f"{path}: {tag}" if tag else path), section
         elif "$ref" in member.get("items", {}):
             yield from _nested(f"{path}[]", member["items"], definitions)
-        elif isinstance(inner := member.get("additionalProperties"), dict) and "$ref" in inner:
+        elif isinstance(inner := member.get("additionalProperties"), dict):
             yield from _nested(f"{path}.<name>", inner, definitions)
 
 

@@ -144,10 +144,15 @@ if TYPE_CHECKING:
     from trainwright.tracking.signals import read_signals as read_signals
     from trainwright.tracking.telemetry_file import WindowFile as WindowFile
     from trainwright.tracking.telemetry_file import read_windows as read_windows
+    from trainwright.tuned_study import TunedStudy as TunedStudy
+    from trainwright.tuned_study import tune as tune
 
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
+    import sys
+    from types import ModuleType
+
     # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
         "api": "FittedRun TrainedRun fit judge load train",
@@ -173,6 +178,7 @@ if not TYPE_CHECKING:
         "tracking.events": "Ended StepKept StepOutcome Validated",
         "tracking.signals": "SignalRecorder read_own_signals read_signals",
         "tracking.telemetry_file": "WindowFile read_windows",
+        "tuned_study": "TunedStudy tune",
     }
     _TORCH = {
         "checkpoint.states.average_state": "EMAState SWAState",
@@ -247,3 +253,12 @@ if not TYPE_CHECKING:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+    class _Facade(ModuleType):
+        """Importing a stage does not hide the public function of its name: `tune`."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not (name in _HOMES and isinstance(value, ModuleType)):
+                super().__setattr__(name, value)
+
+    sys.modules[__name__].__class__ = _Facade

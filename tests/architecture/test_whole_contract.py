@@ -9,7 +9,7 @@ DOCUMENT = "trainwright.contract.document"
 SEE_THE_WHOLE = {"planner", "doctor", "run", "tune", "report", "cli"}
 """The stages that may."""
 
-FACADE = {"", "api", "estimators"}
+FACADE = {"", "api", "estimators", "tuned_study"}
 """The package itself and the modules behind its public names: what they re-export is no stage's."""
 
 

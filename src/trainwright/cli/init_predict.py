@@ -19,6 +19,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
 from trainwright.core.formatting import show_safely
 from trainwright.planner.init.first_contract import propose_contract
+from trainwright.planner.init.propose_search import add_search
 from trainwright.run.after.evaluate_rows import Predictions, match_file, predict_file
 from trainwright.run.run_context import Result
 from trainwright.run.screen import labelled
@@ -32,13 +33,15 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 @final
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """Data of a contract, the column to predict or to learn, and overrides of the contract."""
+    """Data of a contract, the column to predict or to learn, overrides of the contract, and whether
+    it searches over values of its model."""
 
     data: str
     target: str
     text: str
     overrides: Sequence[str] = ()
     base: str = ""
+    tune: bool = False
 
 
 def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: bool) -> None:
@@ -62,6 +65,8 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
         overrides=wanted.overrides,
         base=wanted.base,
     )
+    if wanted.tune:
+        text = add_search(text, folder, wanted.overrides)
     if output == _STDOUT:
         sys.stdout.write(text)
         return
@@ -71,7 +76,7 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
         return
     name = show_safely(str(output))
     sys.stdout.write(f"wrote {name}\nnext: trainwright check {name}\n")
-    sys.stdout.write(f"      trainwright train {name}\n")
+    sys.stdout.write(f"      trainwright {'tune' if wanted.tune else 'train'} {name}\n")
 
 
 @final

@@ -73,7 +73,7 @@ _LATER: LazyTable[Any] = LazyTable(
     {
         "explain": f"{_HERE}.explain:explain",
         **{verb: f"{_HERE}.embeddings:{verb}" for verb in ("index", "search", "mine")},
-        "tune": f"{_HERE}.tune:tune",
+        "tune": f"{_HERE}.tune_contract:tune",
         "generate": f"{_HERE}.texts.generate:generate",
         "card": f"{_HERE}.runs.runs_app:card",
         "runs": f"{_HERE}.runs.runs_app:runs_app",
@@ -119,13 +119,14 @@ def init(
     base: Annotated[
         str, typer.Option(metavar="FOLDER", help="A decoder of which texts train an adapter.")
     ] = "",
+    tune: Annotated[bool, typer.Option("--tune", help="Propose values to search.")] = False,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Inspect data and write a commented contract for it."""
     from trainwright.cli.init_predict import InitRequest, write_contract
 
-    wanted = InitRequest(data, target, text, overrides, base)
+    wanted = InitRequest(data, target, text, overrides, base, tune)
     write_contract(wanted, output, force=force, as_json=as_json)
 
 
@@ -314,13 +315,10 @@ def evaluate(
 
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
-    """Rewrite the HTML report of a run from its folder."""
-    from trainwright.report.page import write_report
-    from trainwright.run.folder.planned_contract import find_run
+    """Rewrite the HTML report of a run, or of a search, from its folder."""
+    from trainwright.cli.runs.rewrite_report import rewrite_report
 
-    folder = find_run(run, runs)
-    with naming_damage(folder):
-        typer.echo(show_safely(str(write_report(folder))))
+    typer.echo(show_safely(str(rewrite_report(run, runs))))
 
 
 @app.command()

@@ -3,16 +3,19 @@ judgement."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.threads import own_threads
 from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
+from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers
 from trainwright.run.folder.check_own_files import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
@@ -39,13 +42,15 @@ from trainwright.tracking.run_folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True)
 class ContractFit:
-    """Trained models of a contract, in a run that is not judged yet. `seconds` are those of the
-    training, earlier attempts included, `price` that of the machine; 0 if unknown."""
+    """Trained models of a contract, in a run that is not judged yet, and their predictions of the
+    validation rows. `seconds` are those of the training, earlier attempts included, `price` that of
+    the machine; 0 if unknown."""
 
     ready: Ready
     request: Request
     beforehand: Beforehand
     models: TrainedModels
+    answers: Answers
     folder: RunFolder
     seconds: float
     price: float
@@ -76,14 +81,17 @@ def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> Contra
                 raise Mistake(_judged_already(started.folder))
             ready = replace(ready, plan=started.plan)
             models = fit(ready, started, at)
-            started.finish_fit(models.fitted.reason, models.fitted.kept_step)
+            answers, validation = _score_validation(models, ready.plan.contract.metric)
+            started.finish_fit(models.fitted.reason, models.fitted.kept_step, validation)
         for sinks in started.sinks:
             sinks.finish()
     record = started.record
     # Trainings of candidates are counted in that of their selection.
     spent = record.spent.to_json().items()
     seconds = sum(each for name, each in spent if "-candidate-" not in name)
-    return ContractFit(ready, request, beforehand, models, started.folder, seconds, record.price)
+    return ContractFit(
+        ready, request, beforehand, models, answers, started.folder, seconds, record.price
+    )
 
 
 def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
@@ -119,13 +127,19 @@ def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
 
 def answers_on_validation(fitted: ContractFit) -> Answers:
     """Predictions of the run's model on the validation rows."""
-    prepared = fitted.models.prepared
+    return fitted.answers
+
+
+def _score_validation(models: TrainedModels, metric: Metric) -> tuple[Answers, Mapping[str, float]]:
+    """Predictions of the validation rows, and the metric by its name, if it is defined on them."""
+    prepared = models.prepared
     target, part = prepared.target, prepared.validation
-    predictor = fitted.models.fitted.predictor
-    with own_threads(fitted.ready.plan.contract.compute.threads):
-        scores = predictor.score(predictor.inputs_of(part, prepared.features))
+    predictor = models.fitted.predictor
+    scores = predictor.score(predictor.inputs_of(part, prepared.features))
     decided = predictor.decide(scores)
-    return Scored(part=part, target=target, scores=scores, decided=decided).answers()
+    answers = Scored(part=part, target=target, scores=scores, decided=decided).answers()
+    value = measure(metric.name, answers, metric) if len(answers) else math.nan
+    return answers, {metric.name: value} if math.isfinite(value) else {}
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:

@@ -85,8 +85,9 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended; a `fitted` one has its models, which are not judged yet. `verdict` is empty
-    if there is none; `kept_step` is the step of the best validation if the model has its weights,
+    """How a run ended; a `fitted` one has its models, which are not judged yet, and `validation`:
+    the contract's metric by name on its validation rows, if there are any. `verdict` is empty if
+    there is none; `kept_step` is the step of the best validation if the model has its weights,
     else 0."""
 
     state: Literal["finished", "fitted", "interrupted", "failed"]
@@ -94,6 +95,7 @@ class Ending:
     verdict: str = ""
     exit_code: int = 0
     kept_step: int = 0
+    validation: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """Strict JSON."""
@@ -103,6 +105,7 @@ class Ending:
             "verdict": self.verdict,
             "exit_code": self.exit_code,
             "kept_step": self.kept_step,
+            **({"validation": dict(self.validation)} if self.validation else {}),
         }
 
 

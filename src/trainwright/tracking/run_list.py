@@ -10,6 +10,10 @@ from trainwright.core.files import Json, read_json
 from trainwright.tracking.lock import read_holder
 from trainwright.tracking.run_folder import REFITS, RunFolder, is_run_folder
 
+STUDY = "study.json"
+"""The file of a search in its folder, which is no run: what it was asked, its seconds so far and,
+once it has ended, its result. Its runs are in the folder `trials`."""
+
 RunState = Literal["finished", "fitted", "interrupted", "failed", "running"]
 
 
@@ -67,6 +71,11 @@ def summarise_run(folder: RunFolder) -> RunSummary:
     return RunSummary(
         folder.name, state, str(ending.get("verdict", "")), str(record.get("started", ""))
     )
+
+
+def list_studies(root: Path) -> list[Path]:
+    """The folders of searches in `root`; what is hidden is skipped."""
+    return sorted(path.parent for path in root.glob(f"[!.]*/{STUDY}"))
 
 
 def inner_trainings(folder: RunFolder) -> tuple[tuple[str, Path], ...]:

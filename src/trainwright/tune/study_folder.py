@@ -15,10 +15,8 @@ from trainwright.core.files import Json, check_name, child_of, read_json, write_
 from trainwright.run.request import Request
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import make_root
+from trainwright.tracking.run_list import STUDY
 from trainwright.tune.trial import TrialFiles
-
-STUDY = "study.json"
-"""What a study was asked, its seconds so far and, once it has ended, its result."""
 
 _FREE = ("trials", "storage")
 """Keys of `tune` that may differ when a study goes on."""

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.usefixtures("in_project")
 def test_runs_are_listed() -> None:
     (run,) = json.loads(command("runs", "list", "--json").out)
     known = {"name", "started", "state", "verdict"}
-    assert set(run) == known | {"extended", "metric", "model", "price", "score", "seconds"}
+    assert set(run) == known | {
+        *("extended", "metric", "model", "part", "price", "score", "seconds", "trials")
+    }
     assert (run["name"], run["state"]) == ("small-1", "finished")
     shown = command("runs", "list")
     columns = ["state", "verdict", "model", "metric", "score", "interval", "time", "started", "run"]

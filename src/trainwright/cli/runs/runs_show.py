@@ -34,24 +34,28 @@ def show_runs(runs: Path, wanted: RunFilter, sort: SortKey, *, as_json: bool) ->
         return
     priced = any(math.isfinite(row.price) for row in rows)
     extended = any(row.extended for row in rows)
+    searched = any(row.trials for row in rows)
     columns = ["state", "verdict", "model", "metric", "score", "interval", "time"]
     columns += [*(["price"] if priced else []), *(["extended"] if extended else [])]
-    cells = [_cells(row, priced=priced, extended=extended) for row in rows]
+    columns += ["trials"] if searched else []
+    cells = [_cells(row, priced=priced, extended=extended, searched=searched) for row in rows]
     show_table([*columns, "started", "run"], cells)
 
 
-def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
+def _cells(row: RunRow, *, priced: bool, extended: bool, searched: bool) -> list[str]:
     known = math.isfinite(row.score.value)
+    on_validation = "validation rows" if row.part == "validation" else row.score.bounds
     return [
         row.summary.state,
         row.summary.verdict,
         row.model,
         row.metric,
         show_number(row.score.value) if known else "",
-        row.score.bounds if known else "",
+        on_validation if known else "",
         training_time(row),
         *([show_price(row.price)] if priced else []),
         *([", ".join(row.extended)] if extended else []),
+        *([str(row.trials or "")] if searched else []),
         row.summary.started[:19],
         row.summary.name,
     ]

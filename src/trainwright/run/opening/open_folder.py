@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,9 +99,10 @@ class StartedRun:
         write_checksums(self.folder, self.identity)
         self.record.finish(Ending("finished", reason, verdict, code, kept_step))
 
-    def finish_fit(self, reason: str, kept_step: int = 0) -> None:
-        """Complete the record of a run whose models are fitted and not judged."""
-        self.record.finish(Ending("fitted", reason, kept_step=kept_step))
+    def finish_fit(self, reason: str, kept_step: int, validation: Mapping[str, float]) -> None:
+        """Complete the record of a run whose models are fitted and not judged; `validation` is the
+        contract's metric on the validation rows."""
+        self.record.finish(Ending("fitted", reason, kept_step=kept_step, validation=validation))
 
 
 @final

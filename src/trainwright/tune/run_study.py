@@ -1,4 +1,4 @@
-"""`tune`: from a contract with a search to a judged winner."""
+"""From a contract with a search to a judged winner."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run_trials(plan: StudyPlan, screen: Screen) -> tuple[Sequence[Trial], float]
         return shared.run(), shared.seconds
 
 
-def tune(request: Request, screen: Screen) -> StudyResult:
+def run_study(request: Request, screen: Screen) -> StudyResult:
     """Run the trials of a contract's search, keep one, and judge it on the test rows; `name` of the
     request is that of the study.
 

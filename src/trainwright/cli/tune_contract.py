@@ -14,7 +14,6 @@ from trainwright.cli.arguments import RUNS, AllowCode, AsJson, ContractPath, Ove
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.core.process import code_allowed, loading
 from trainwright.core.progress import StopFlag
-from trainwright.run.supervise.preemption import stop_on_signals
 
 StudyName = Annotated[
     str, typer.Option("--study", metavar="NAME", help="Name of the study's folder.")
@@ -45,27 +44,31 @@ def tune(
 
     Every trial is a run of its own below the study's folder; the test rows stay closed until the
     winner is judged on them, once."""
+    from trainwright.run.supervise.preemption import stop_on_signals
+
     asked_at = time.monotonic()
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
             from trainwright.run.request import Request
             from trainwright.run.screen import StreamScreen
-            from trainwright.tune.tune import join_study
-            from trainwright.tune.tune import tune as run_study
+            from trainwright.tune.run_study import join_study, run_study
         request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
         if join:
             join_study(request, join, StreamScreen(sys.stderr))
             raise typer.Exit(EXIT_DONE)
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
-        from trainwright.cli.render import commands_with_a_run, show_result
+        from trainwright.cli.render import commands_with_a_run, say_whole, show_result
         from trainwright.report.page import write_report
+        from trainwright.report.study_page import write_study_report
 
         write_report(result.result.folder)
+        write_study_report(result.folder.path)
         if as_json:
             typer.echo(json.dumps(result.to_json()))
         else:
             winner = str(result.result.folder.path)
             show_result(result.result, commands_with_a_run(winner, runs), as_json=False)
+            say_whole("search", str(result.folder.report))
     met = result.result.verdict.status == "met"
     raise typer.Exit(EXIT_DONE if met else EXIT_VERDICT_NOT_MET)
