@@ -87,7 +87,7 @@ class StudyDatabase:
 
 
 @contextmanager
-def lost_database() -> Iterator[None]:
+def database_errors() -> Iterator[None]:
     """Say how to go on where the database is lost inside the block.
 
     Raises:

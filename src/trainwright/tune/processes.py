@@ -125,7 +125,7 @@ class RayTasks:
 
     def __init__(self, section: Ray) -> None:
         need_package("ray", "ray", "tune.parallel.ray", "a search on a Ray cluster")
-        # Ray sends statistics to its makers unless it is told not to before it starts.
+        # Ray sends statistics to its makers unless a variable says no before it starts.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 

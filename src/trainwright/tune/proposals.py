@@ -1,4 +1,4 @@
-"""Which values a trial gets: Optuna's samplers, made anew for every trial, so that a search that
+"""Which values a trial gets: Optuna's samplers, a new one for every trial, so that a search that
 was killed goes on as if it had not been."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Proposals:
     """Values for the trials of a study in the order of their numbers, from 1 on; trial 0 is the
     contract as written.
 
-    The study in memory is told the same results before the same questions whenever it is made
+    The study in memory gets the same results before the same questions whenever it is made
     again, so it gives the same answers.
     """
 

@@ -36,7 +36,7 @@ def write_journal(
     folder: StudyFolder, space: Space, trials: Sequence[Trial], direction: Direction
 ) -> None:
     """`optuna.journal`, which Optuna's own tools and its dashboard read. It is written from the
-    trials, and anew when a study goes on."""
+    trials, and again when a study goes on."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend

@@ -20,7 +20,7 @@ from trainwright.core.formatting import many
 from trainwright.run.mapped_rows import open_rows, write_rows
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
-from trainwright.tune.database import StudyDatabase, lost_database
+from trainwright.tune.database import StudyDatabase, database_errors
 from trainwright.tune.proposals import add_trial, build_sampler, method_of
 from trainwright.tune.scored_rows import ScoredRows
 from trainwright.tune.space import read_space
@@ -53,7 +53,7 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
         raise Mistake(Problem(what, "--join", str(study), expected, fix))
     if section.storage == "auto":
         what, expected = "a study of one machine cannot be joined", "postgresql://host/database"
-        fix = "write it as storage, and start the study anew"
+        fix = "write it as storage, and start the study again"
         raise Mistake(Problem(what, "tune.storage", "auto", expected, fix))
     asked = replace(request, runs=study.parent, name=study.name, resume=True)
     folder = StudyFolder.open(asked, document, section)
@@ -71,7 +71,7 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
 
 @final
 class SharedSearch:
-    """The trials of a study that this machine runs beside others, until none is left.
+    """The trials of a study that this machine runs while others do, until none is left.
 
     A trial is given out under one lock of the database, and held by another for as long as it runs:
     if its driver dies, the database frees it, and the next driver that asks goes on with it. Values
@@ -108,7 +108,7 @@ class SharedSearch:
             StorageFailed: the database or the files of another machine are gone.
         """
         try:
-            with lost_database():
+            with database_errors():
                 while not self._step():
                     time.sleep(_POLL_SECONDS)
         finally:
@@ -212,7 +212,7 @@ class SharedSearch:
             study_name=name,
             direction="maximize" if self._direction == "max" else "minimize",
         )
-        for params, value in self._plan.known:
+        for params, value in self._plan.earlier_trials:
             add_trial(study, self._plan.space, params, value)
         rows = write_rows(self._plan.data.ready, self._plan.folder.path / "rows").name
         shared = {"study": name, "first": len(study.trials), "rows": rows}

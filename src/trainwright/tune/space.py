@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast, final
 
@@ -34,13 +34,8 @@ class Axis:
     path: str
     section: Searched
 
-    @property
-    def extremes(self) -> tuple[Value, ...]:
-        """Its values, or both ends of its interval."""
-        return self.section.values or self.section.bounds
-
     def is_active(self, params: Params) -> bool:
-        """Is it searched beside these values?"""
+        """Is it searched with these values?"""
         return all(
             path in params and params[path] in (one if isinstance(one, tuple) else (one,))
             for path, one in self.section.only_with.items()
@@ -116,17 +111,17 @@ class Space:
             value = contract
             for part in axis.path.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None
-            if not isinstance(value, bool | int | float | str) or not _contains(axis, value):
+            if not isinstance(value, bool | int | float | str):
+                return {}
+            if axis.section.values:
+                is_inside = value in axis.section.values
+            else:
+                low, high = axis.section.bounds
+                is_inside = not isinstance(value, bool | str) and low <= value <= high
+            if not is_inside:
                 return {}
             params[axis.path] = value
         return params
-
-
-def _contains(axis: Axis, value: Value) -> bool:
-    if axis.section.values:
-        return value in axis.section.values
-    low, high = axis.section.bounds
-    return not isinstance(value, bool | str) and low <= value <= high
 
 
 def overrides_of(params: Params) -> tuple[str, ...]:
@@ -160,26 +155,18 @@ def problems_of_space(request: Request, document: Document, section: Tune) -> It
     """What is wrong with the searched paths: each is tried in the contract with its first and last
     values."""
     for axis in Space.of(section).axes:
-        for value in axis.extremes:
-            others = {path: _first(one) for path, one in axis.section.only_with.items()}
-            overrides = overrides_of({**others, axis.path: value})
+        parents = {
+            path: values[0] if isinstance(values, tuple) else values
+            for path, values in axis.section.only_with.items()
+        }
+        path = f"tune.over.{as_key(axis.path)}"
+        for value in axis.section.values or axis.section.bounds:
+            overrides = overrides_of({**parents, axis.path: value})
             try:
                 read_contract(request.contract, (*request.overrides, NO_SEARCH, *overrides))
             except ContractMistake as mistake:
-                yield _blame_axis(axis.path, value, mistake.problems, document)
+                problem = mistake.problems[0]
+                place = document.source.place_of(path)
+                found = problem.found or json.dumps(value)
+                yield replace(problem, path=path, found=found, place=place)
                 break
-
-
-def _first(one: Value | tuple[Value, ...]) -> Value:
-    return one[0] if isinstance(one, tuple) else one
-
-
-def _blame_axis(
-    path: str, value: Value, problems: Sequence[Problem], document: Document
-) -> Problem:
-    """The first problem of a value, at the place where the search names it."""
-    problem = problems[0]
-    searched = f"tune.over.{as_key(path)}"
-    shown = problem.found or json.dumps(value)
-    place = document.source.place_of(searched)
-    return replace(problem, path=searched, found=shown, place=place)

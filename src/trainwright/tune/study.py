@@ -13,7 +13,7 @@ from typing import final
 
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.metric import METRICS
-from trainwright.contract.sections.tune import Ray, Tune, Value
+from trainwright.contract.sections.tune import Ray, Tune
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.process import is_code_allowed
 from trainwright.core.threads import usable_cores
@@ -88,7 +88,7 @@ class StudyPlan:
         return self.space.values_of(decided)
 
     @property
-    def known(self) -> KnownTrials:
+    def earlier_trials(self) -> KnownTrials:
         """Trials of an earlier study, with their values."""
         return [(params, value) for params, value in self.folder.read().get("start", ())]
 
@@ -154,7 +154,7 @@ class Search:
         self._direction = METRICS[self._metric].direction
         method = method_of(plan.section, plan.space)
         self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
-        for params, value in plan.known:
+        for params, value in plan.earlier_trials:
             self._proposals.learn(params, value)
         self._shared = plan.request.overrides
         self._runner: TrialRunner
@@ -284,25 +284,24 @@ class Search:
     def _line(self, trial: Trial) -> str:
         """`trial     3 · 0.8471 (...) · best 0.8493 (trial 1) · 4 of 12, about 40s left`."""
         count = self._plan.section.trials
-        values = {one.label: one.outcome.value for one in self.trials if one.outcome.value}
-        parts = [str(trial.number), _shown(trial)]
+        values = {
+            ended.label: ended.outcome.value
+            for ended in self.trials
+            if ended.outcome.value is not None
+        }
+        value = trial.outcome.value
+        reached = trial.outcome.reason if value is None else show_number(value)
+        tried = ", ".join(
+            f"{path}={item:.4g}" if isinstance(item, float) else f"{path}={item}"
+            for path, item in trial.params.items()
+        )
+        parts = [str(trial.number), f"{reached} ({tried if trial.number else trial.label})"]
         if values:
             sign = 1 if self._direction == "max" else -1
-            best = max(values, key=lambda name: sign * (values[name] or 0))
-            parts.append(f"best {show_number(values[best] or 0)} ({best})")
+            best = max(values, key=lambda name: sign * values[name])
+            parts.append(f"best {show_number(values[best])} ({best})")
         left = (count - len(self.trials)) * self.seconds / len(self.trials)
         left = max(0.0, min(left, self._plan.seconds - self.seconds))
         ahead = f", about {show_seconds(left)} left" if left else ""
         parts.append(f"{len(self.trials)} of {count}{ahead}")
         return labelled("trial", " · ".join(parts))
-
-
-def _shown(trial: Trial) -> str:
-    tried = ", ".join(f"{path}={_short(value)}" for path, value in trial.params.items())
-    value = trial.outcome.value
-    reached = trial.outcome.reason if value is None else show_number(value)
-    return f"{reached} ({trial.label if not trial.number else tried})"
-
-
-def _short(value: Value) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

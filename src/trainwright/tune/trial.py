@@ -1,5 +1,5 @@
 """One trial in a process of its own: it maps the prepared rows, fits the contract with its values,
-and leaves its score, or the reason why it has none, beside its run."""
+and leaves its score, or the reason why it has none, next to its run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from trainwright.core.files import read_json, write_json
 from trainwright.core.process import code_allowed
 from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers
 from trainwright.predictor.latency import measure_megabytes
-from trainwright.run.fit_contract import ContractFit, answers_on_validation, fit_contract
+from trainwright.run.fit_contract import ContractFit, fit_contract
 from trainwright.run.mapped_rows import open_rows
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
@@ -39,7 +40,7 @@ trials are compared; what its training said."""
 @dataclass(frozen=True, slots=True)
 class TrialFiles:
     """A trial in the folder of all trials: its run is the folder of its name, and its files stand
-    beside that."""
+    next to that."""
 
     trials: Path
     number: int
@@ -117,11 +118,11 @@ def run_trial(trials: str, number: int) -> None:
     """Fit a trial that was asked for, and write what came of it. A signal ends the process with the
     trial unfinished; it goes on when the study does."""
     files = TrialFiles(Path(trials), number)
-    asked = TrialRequest.read(files)
-    with files.path(LOG).open("a", encoding="utf-8") as log, code_allowed(asked.allow_code):
+    request = TrialRequest.read(files)
+    with files.path(LOG).open("a", encoding="utf-8") as log, code_allowed(request.allow_code):
         screen = StreamScreen(log)
         try:
-            outcome = _fit(asked, files, screen)
+            outcome = _fit(request, files, screen)
         except (Interrupted, RunLocked) as error:
             sys.exit(error.exit_code)
         except (TrainwrightError, MemoryError) as error:
@@ -141,19 +142,17 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
     fits, values, scores = list[ContractFit](), list[float](), list[Floats]()
     rule = PruneRule(asked.section.stop, asked.before, contract.metric.name)
     for seed in range(asked.section.seeds):
-        own = replace(request, added=rule.additions()) if not fits else request
+        seeded = replace(request, added=rule.additions()) if not fits else request
         if seed:
-            own = replace(own, overrides=(*own.overrides, f"seed={contract.seed + seed}"))
-        found = list[Floats]()
+            seeded = replace(seeded, overrides=(*seeded.overrides, f"seed={contract.seed + seed}"))
+        parts = list[Answers]()
         for name, inner in rows.trainings(data):
             name = f"{files.name}{name}" + (f"-seed-{seed}" if seed else "")
-            fits.append(fit_contract(inner, replace(own, name=name), screen))
-            found.append(answers_on_validation(fits[-1]).scores)
-        scores.append(np.concatenate(found))
-        answers = rows.answers(scores[-1])
-        if len(found) == 1:
-            # With its own decisions by a threshold.
-            answers = answers_on_validation(fits[-1])
+            fits.append(fit_contract(inner, replace(seeded, name=name), screen))
+            parts.append(fits[-1].answers)
+        scores.append(np.concatenate([part.scores for part in parts]))
+        # One training decides by its own threshold, if it has one.
+        answers = parts[0] if len(parts) == 1 else rows.answers(scores[-1])
         values.append(measure(contract.metric.name, answers, contract.metric))
         if rule.stopped:
             break
@@ -183,9 +182,9 @@ def prepared_as_asked(
     """
     if not any(one.startswith("data.") for one in overrides):
         return data
-    anew = PreparedData.of(request, screen)
+    fresh = PreparedData.of(request, screen)
     shared = data.ready.prepared.validation.rows
-    if not np.array_equal(anew.ready.prepared.validation.rows, shared):
+    if not np.array_equal(fresh.ready.prepared.validation.rows, shared):
         problem = Problem("its validation rows are not those of the other trials", path="tune.over")
         raise Mistake(problem)
-    return anew
+    return fresh

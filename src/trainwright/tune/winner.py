@@ -14,7 +14,6 @@ from trainwright.contract.sections.metric import METRICS
 from trainwright.core.errors import NonFinite
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedScore,
     best_of,
@@ -33,7 +32,7 @@ from trainwright.tune.study import StudyPlan, Trial
 from trainwright.tune.trial import SCORES, prepared_as_asked
 
 _MOST_COMPARED = 20
-"""Trials that are compared row by row, the best by their value; the others are behind anyway."""
+"""Trials that are compared row by row, the best by their value; the others are no candidates."""
 
 CLAIMED_BELOW = 0.025
 """The probability of chance below which a gain over the contract as written is claimed: that of an
@@ -86,14 +85,19 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
     ordered = sorted(valued, key=lambda trial: -sign * (trial.outcome.value or 0.0))
     by_name = {trial.label: trial for trial in ordered[:_MOST_COMPARED]}
     by_name |= {trial.label: trial for trial in ordered if not trial.number}
-    scores = {name: _scores_of(plan, trial) for name, trial in by_name.items()}
+    scores = {
+        name: np.asarray(np.load(plan.folder.files(trial.number).path(SCORES)), np.float64)
+        for name, trial in by_name.items()
+    }
     compared = compare_candidates(scores, plan.rows, contract.metric, contract.seed)
     values = {name: compared[name].score.value for name in by_name}
     best = best_of(values, direction)
     kept = best
     if plan.section.choice == "simplest":
         # In the order of their values, of which the sort keeps that within a size.
-        by_size = sorted(by_name, key=lambda name: _doublings(by_name[name].outcome.megabytes))
+        by_size = sorted(
+            by_name, key=lambda name: round(math.log2(max(by_name[name].outcome.megabytes, 1e-6)))
+        )
         kept = choose_simplest(compared, by_size, direction)
     default = next((name for name in by_name if not by_name[name].number), best)
     of_many = judge_best(scores, plan.rows, contract.metric, contract.seed, default)
@@ -101,15 +105,6 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
     against = compare_candidates(scores, plan.rows, contract.metric, contract.seed, default)
     gains = {by_name[name].number: one for name, one in against.items()}
     return Winner(by_name[kept], by_name[best], gains, of_many)
-
-
-def _doublings(megabytes: float) -> int:
-    """Size of a model in powers of two."""
-    return round(math.log2(max(megabytes, 1e-6)))
-
-
-def _scores_of(plan: StudyPlan, trial: Trial) -> Floats:
-    return np.asarray(np.load(plan.folder.files(trial.number).path(SCORES)), np.float64)
 
 
 def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
