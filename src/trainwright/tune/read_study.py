@@ -96,7 +96,8 @@ def read_study(path: Path) -> StoredStudy:
     folder = StudyFolder(path)
     with damage_in(path / STUDY):
         content = folder.read()
-        section = Tune.model_validate_json(to_json(content["asked"]["tune"]))
+        count = {"trials": content["trials"]} if "trials" in content else {}
+        section = Tune.model_validate_json(to_json({**content["asked"]["tune"], **count}))
         space = Space.of(section)
         winner = content.get("winner")
         choice: StoredChoice | Literal["none"] = StoredChoice.read(winner) if winner else "none"
