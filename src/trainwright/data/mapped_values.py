@@ -117,8 +117,8 @@ class _Writing:
 
 
 def _fields_of(value: object) -> dict[str, object]:
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return dict(value._asdict())
+    if isinstance(value, tuple):
+        return dict(zip(type(value)._fields, value, strict=True))  # type: ignore[attr-defined]
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return dict(vars(value))

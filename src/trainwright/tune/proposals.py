@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Method = Literal["grid", "random", "tpe", "gp", "cmaes"]
 
 
-def method_of(section: Tune, space: Space) -> Method:
+def search_method(section: Tune, space: Space) -> Method:
     """What `auto` means for a space."""
     if section.method != "auto":
         return section.method
@@ -37,7 +37,7 @@ def new_study(direction: Direction, name: str = "study") -> Study:
     )
 
 
-def build_sampler(method: Method, seed: int, number: int) -> BaseSampler:
+def sampler_of_trial(method: Method, seed: int, number: int) -> BaseSampler:
     """The sampler of one trial. A sampler that lived on would go on with random numbers that a
     search that was killed has lost."""
     from optuna import samplers
@@ -72,7 +72,7 @@ class Proposals:
         """The values of a trial; None where every combination was tried."""
         if self._method == "grid":
             return next(itertools.islice(self._space.combinations(), number - 1, None), None)
-        self._study.sampler = build_sampler(self._method, self._seed, number)
+        self._study.sampler = sampler_of_trial(self._method, self._seed, number)
         trial = self._asked[number] = self._study.ask()
         return self._space.suggest(trial)
 

@@ -22,7 +22,7 @@ from trainwright.run.prepared_data import PreparedData
 
 @final
 @dataclass(frozen=True, slots=True)
-class ScoredRows:
+class TrialRows:
     """The rows of `part` in the order in which trainings score them, and the fold [N] of each; no
     folds where one training is scored on the validation rows. `held_out` are the rows of each fold,
     as positions in the pool of both parts. No test row is among them."""
@@ -52,7 +52,8 @@ class ScoredRows:
         if section.folds == "off":
             return cls(validation, target)
         described = contract.data
-        if described.kind != "table" or described.follows_time or described.weight_column:
+        is_table = isinstance(described, TableData)
+        if not is_table or described.follows_time or described.weight_column:
             raise Mistake(
                 Problem(
                     "only rows of a table without an order in time and without weights have folds",

@@ -21,8 +21,8 @@ from trainwright.run.mapped_rows import open_rows, write_rows
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
 from trainwright.tune.database import StudyDatabase, database_errors
-from trainwright.tune.proposals import add_trial, build_sampler, method_of
-from trainwright.tune.scored_rows import ScoredRows
+from trainwright.tune.proposals import add_trial, sampler_of_trial, search_method
+from trainwright.tune.scored_rows import TrialRows
 from trainwright.tune.space import read_space
 from trainwright.tune.study import Search, StudyPlan, Trial, trial_request
 from trainwright.tune.study_folder import StudyFolder, is_study
@@ -65,7 +65,7 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
     section = section.model_copy(update={"trials": shared["trials"]})
     base = trial_request(request, document)
     data = open_rows(base, folder.path / "rows" / shared["rows"])
-    rows = ScoredRows.of(data, section)
+    rows = TrialRows.of(data, section)
     return StudyPlan(document, section, space, base, data, rows, folder)
 
 
@@ -84,7 +84,7 @@ class SharedSearch:
         self._search = Search(plan, screen)
         contract = plan.data.ready.plan.contract
         self._seed, self._direction = contract.seed, METRICS[contract.metric.name].direction
-        self._method = method_of(plan.section, plan.space)
+        self._method = search_method(plan.section, plan.space)
         grid = plan.space.size + 1 if self._method == "grid" else math.inf
         self._count = int(min(plan.section.trials, grid))
         self._as_written = plan.values_as_written
@@ -136,7 +136,7 @@ class SharedSearch:
 
         with self._database.giving_out():
             trials = self._trials()
-            self._study.sampler = build_sampler(self._method, self._seed, len(trials))
+            self._study.sampler = sampler_of_trial(self._method, self._seed, len(trials))
             for trial in trials:
                 number = trial.number - self._first
                 held = trial.state != TrialState.RUNNING or number in self._running

@@ -3,6 +3,7 @@ tries."""
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import statistics
@@ -24,8 +25,8 @@ from trainwright.run.screen import Screen, labelled
 from trainwright.tracking.lock import RunLock
 from trainwright.tune.database import StudyDatabase
 from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
-from trainwright.tune.proposals import Proposals, method_of
-from trainwright.tune.scored_rows import ScoredRows
+from trainwright.tune.proposals import Proposals, search_method
+from trainwright.tune.scored_rows import TrialRows
 from trainwright.tune.space import NO_SEARCH, Params, Space, overrides_of, read_space
 from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.trial import Outcome, TrialRequest
@@ -67,7 +68,7 @@ class StudyPlan:
     space: Space
     request: Request
     data: PreparedData
-    rows: ScoredRows
+    rows: TrialRows
     folder: StudyFolder
 
     @property
@@ -107,7 +108,7 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
     document, section, space = read_space(request)
     base = trial_request(request, document)
     data = PreparedData.of(base, screen)
-    rows = ScoredRows.of(data, section)
+    rows = TrialRows.of(data, section)
     # What cannot be reached is said before anything is written.
     if section.storage != "auto":
         StudyDatabase(section.storage).close()
@@ -120,7 +121,9 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
 
 def trial_request(request: Request, document: Document) -> Request:
     """The request of a trial, without its values, from that of the study."""
-    overrides = (*request.overrides, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
+    # A trial reads the text of the contract, which has no name of its own.
+    name = f"name={json.dumps(document.contract.name)}"
+    overrides = (*request.overrides, name, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
     return replace(request, overrides=overrides, name="", resume=False)
 
 
@@ -152,7 +155,7 @@ class Search:
         self._rows = write_rows(plan.data.ready, plan.folder.path / "rows")
         self._metric = contract.metric.name
         self._direction = METRICS[self._metric].direction
-        method = method_of(plan.section, plan.space)
+        method = search_method(plan.section, plan.space)
         self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
         for params, value in plan.earlier_trials:
             self._proposals.learn(params, value)

@@ -28,7 +28,7 @@ from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StreamScreen
 from trainwright.tune.pruning import PruneRule
-from trainwright.tune.scored_rows import ScoredRows
+from trainwright.tune.scored_rows import TrialRows
 from trainwright.tune.space import Params
 
 ASKED, OUTCOME, SCORES, LOG = ".asked.json", ".json", ".npy", ".log"
@@ -136,8 +136,8 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
     text = ContractText(asked.contract, Path(asked.folder))
     data = open_rows(Request(text, asked.shared), Path(asked.rows))
     request = Request(text, (*asked.shared, *asked.overrides), files.trials, resume=True)
-    rows = ScoredRows.of(data, asked.section)
-    data = prepared_as_asked(data, request, asked.overrides, screen)
+    rows = TrialRows.of(data, asked.section)
+    data = prepare_as_asked(data, request, asked.overrides, screen)
     contract = data.ready.plan.contract
     fits, values, scores = list[ContractFit](), list[float](), list[Floats]()
     rule = PruneRule(asked.section.stop, asked.before, contract.metric.name)
@@ -156,7 +156,8 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
         values.append(measure(contract.metric.name, answers, contract.metric))
         if rule.stopped:
             break
-    np.save(files.path(SCORES), np.mean(scores, axis=0))
+    # Of the first seed, whose model is the one that is kept.
+    np.save(files.path(SCORES), scores[0])
     with tempfile.TemporaryDirectory() as folder:
         fits[0].models.fitted.predictor.scorer.write(Path(folder))
         megabytes = measure_megabytes(Path(folder))
@@ -171,16 +172,16 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
     )
 
 
-def prepared_as_asked(
+def prepare_as_asked(
     data: PreparedData, request: Request, overrides: Sequence[str], screen: Screen
 ) -> PreparedData:
-    """The rows as the overrides of a trial prepare them: the shared ones, or the same prepared
-    otherwise.
+    """The rows as the overrides of a trial prepare them: the shared ones, or, where they change the
+    columns or the kind of the model, the same prepared again.
 
     Raises:
         Mistake: in the contract, or its validation rows are not the shared ones.
     """
-    if not any(one.startswith("data.") for one in overrides):
+    if not any(one.startswith(("data.", "model.kind=")) for one in overrides):
         return data
     fresh = PreparedData.of(request, screen)
     shared = data.ready.prepared.validation.rows

@@ -16,7 +16,6 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedScore,
-    best_of,
     choose_simplest,
     compare_candidates,
 )
@@ -29,7 +28,7 @@ from trainwright.run.screen import Screen, labelled
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 from trainwright.tune.space import overrides_of
 from trainwright.tune.study import StudyPlan, Trial
-from trainwright.tune.trial import SCORES, prepared_as_asked
+from trainwright.tune.trial import SCORES, prepare_as_asked
 
 _MOST_COMPARED = 20
 """Trials that are compared row by row, the best by their value; the others are no candidates."""
@@ -58,18 +57,20 @@ class Winner:
 
     def record(self) -> Json:
         """What `study.json` holds of it."""
-        gains = {str(number): one.gain.to_json() for number, one in self.compared.items()}
+        each = {str(number): pair for number, pair in self.compared.items()}
         return {
+            "scores": {number: pair.score.to_json() for number, pair in each.items()},
             "trial": self.trial.number,
             "best": self.best.number,
             "claimed": self.is_claimed,
-            "gains": gains,
+            "gains": {number: pair.gain.to_json() for number, pair in each.items()},
             "best_of_many": asdict(self.of_many),
         }
 
 
 def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
-    """The smallest model among the trials whose paired interval reaches the best.
+    """The smallest model among the trials that are no worse than the contract as written and whose
+    paired interval reaches the best.
 
     Raises:
         NonFinite: no trial has a value.
@@ -83,23 +84,22 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
         reasons = "; ".join(sorted({trial.outcome.reason for trial in trials}))
         raise NonFinite(f"no trial of {plan.folder.name} has a value: {reasons}")
     ordered = sorted(valued, key=lambda trial: -sign * (trial.outcome.value or 0.0))
+    best = ordered[0].label
     by_name = {trial.label: trial for trial in ordered[:_MOST_COMPARED]}
     by_name |= {trial.label: trial for trial in ordered if not trial.number}
     scores = {
         name: np.asarray(np.load(plan.folder.files(trial.number).path(SCORES)), np.float64)
         for name, trial in by_name.items()
     }
-    compared = compare_candidates(scores, plan.rows, contract.metric, contract.seed)
-    values = {name: compared[name].score.value for name in by_name}
-    best = best_of(values, direction)
+    default = next((name for name in by_name if not by_name[name].number), best)
     kept = best
     if plan.section.choice == "simplest":
-        # In the order of their values, of which the sort keeps that within a size.
-        by_size = sorted(
-            by_name, key=lambda name: round(math.log2(max(by_name[name].outcome.megabytes, 1e-6)))
-        )
-        kept = choose_simplest(compared, by_size, direction)
-    default = next((name for name in by_name if not by_name[name].number), best)
+        compared = compare_candidates(scores, plan.rows, contract.metric, contract.seed, best)
+        # None that is worse than the contract as written. They stand in the order of their values,
+        # which the sort keeps within a size.
+        names = list(by_name)[: list(by_name).index(default) + 1]
+        names.sort(key=lambda name: round(math.log2(max(by_name[name].outcome.megabytes, 1e-6))))
+        kept = choose_simplest(compared, names, direction)
     of_many = judge_best(scores, plan.rows, contract.metric, contract.seed, default)
     of_many = replace(of_many, count=len(valued))
     against = compare_candidates(scores, plan.rows, contract.metric, contract.seed, default)
@@ -126,7 +126,7 @@ def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
     folder = RunFolder(files.trials / files.name)
     if is_run_folder(folder.path) and is_finished(folder):
         return read_judged(folder)
-    data = prepared_as_asked(plan.data, request, overrides, screen)
+    data = prepare_as_asked(plan.data, request, overrides, screen)
     fitted = fit_contract(data, request, screen)
     return judge_fit(fitted, screen)
 
@@ -137,7 +137,7 @@ def describe_winner(winner: Winner, metric: str) -> list[str]:
     lines = [
         labelled(
             "best",
-            f"{best.label}: {metric} {show_number(of_many.value)} on the validation rows, of "
+            f"{best.label}: {metric} {show_number(of_many.value)} on the compared rows, of "
             f"{of_many.count} trials; other rows let expect {show_number(of_many.worth)}",
         )
     ]

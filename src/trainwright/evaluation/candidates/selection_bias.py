@@ -33,7 +33,7 @@ def judge_best(
     """The best of candidates on shared resamples of their rows.
 
     The worth is the value less the mean, over the resamples, of what the best of a resample has
-    there beyond its value on all rows. `p` is that of the reality check (White 2000, Econometrica
+    there beyond its value on all rows, and the best of all has not. `p` is that of the reality check (White 2000, Econometrica
     68:1097): how often the largest gain over the default in a resample, less the gains on all rows,
     reaches the largest gain found. Both allow for candidates that are alike.
     """
@@ -46,8 +46,9 @@ def judge_best(
     values = sign * np.array([float(one(ones)[0]) for one in weighted])
     defined = np.isfinite(drawn).all(axis=0)
     drawn = drawn[:, defined]
-    best = np.argmax(drawn, axis=0)
-    optimism = float(np.mean(drawn.max(axis=0) - values[best])) if defined.any() else np.nan
+    best, best_of_all = np.argmax(drawn, axis=0), int(np.argmax(values))
+    surplus = (drawn.max(axis=0) - values[best]) - (drawn[best_of_all] - values[best_of_all])
+    optimism = float(np.mean(surplus)) if defined.any() else np.nan
     at = list(scores).index(default)
     gains = values - values[at]
     largest = np.max(drawn - drawn[at] - gains[:, None], axis=0)
