@@ -139,7 +139,7 @@ class RayTasks:
                 ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
         except (OSError, RuntimeError, ValueError) as error:
             what, found = "no Ray cluster can be used there", f"{section.ray}: {error}"[:300]
-            fix = "start one with: ray start --head, or name another"
+            fix = "start a cluster there, or name another"
             raise Mistake(Problem(what, "tune.parallel.ray", found, fix=fix)) from None
         # A process for each, which is not started again by Ray: the driver says so when it does.
         self._task = ray.remote(

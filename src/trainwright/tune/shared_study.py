@@ -49,7 +49,7 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
     study = study.absolute()
     if not is_study(study):
         what, expected = "there is no study to join", "the folder of a study that machines share"
-        fix = "start it on the first machine, without --join"
+        fix = "start it on the first machine"
         raise Mistake(Problem(what, "--join", str(study), expected, fix))
     if section.storage == "auto":
         what, expected = "a study of one machine cannot be joined", "postgresql://host/database"
