@@ -16,10 +16,10 @@ from trainwright.contract.sections.run_settings import (
     Resume,
     Serving,
     Tracking,
+    Tune,
 )
 from trainwright.contract.sections.section import Auto, Section
 from trainwright.contract.sections.training.training import Training
-from trainwright.contract.sections.tune import Tune
 
 Task = Literal[
     "classification",

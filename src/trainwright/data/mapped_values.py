@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any, final
 
 import numpy as np
@@ -117,11 +118,18 @@ class _Writing:
 
 
 def _fields_of(value: object) -> dict[str, object]:
+    """The attributes of an object, without functions that are the default of a field."""
     if isinstance(value, tuple):
         return dict(zip(type(value)._fields, value, strict=True))  # type: ignore[attr-defined]
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return dict(vars(value))
+    if not is_dataclass(value):
+        return dict(vars(value))
+    items = {field.name: getattr(value, field.name) for field in fields(value)}
+    defaults = {field.name: field.default for field in fields(value)}
+    return {
+        name: item
+        for name, item in items.items()
+        if not (isinstance(item, FunctionType) and item is defaults[name])
+    }
 
 
 @final
@@ -196,6 +204,7 @@ def _object(name: str, content: Mapping[str, Any]) -> Any:
     if issubclass(kind, tuple):
         return kind(**content)
     value = object.__new__(kind)
-    for key, item in content.items():
+    defaults = {field.name: field.default for field in fields(kind)} if is_dataclass(kind) else {}
+    for key, item in {**defaults, **content}.items():
         object.__setattr__(value, key, item)
     return value

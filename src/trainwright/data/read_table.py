@@ -27,7 +27,6 @@ from trainwright.core.lazy_imports import need_pyarrow
 from trainwright.data.base.cleaned_cells import Cells, Cleaning, zones_of
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.row_choices import Choices, KnownChoices
 from trainwright.data.base.row_storage import (
     IN_MEMORY,
     IS_SMALL,
@@ -75,8 +74,8 @@ _MOST_NAMES = 4
 class DataFacts:
     """Facts about the data for the plan. `rows` counts all files; `given` names the parts with
     their own file; `columns` excludes the target. `documents` are the tokens of the training
-    documents by source, `placing` is the storage of the rows of a table, `doubts` its ambiguous
-    columns, `choices` what `auto` means by the rows, if trees learn."""
+    documents by source, `answers` lie in chats, `placing` is the storage of the rows of a table,
+    `doubts` its ambiguous columns, `choices` what `auto` means by the rows, if trees learn."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -88,7 +87,7 @@ class DataFacts:
     placing: Placing = IS_SMALL
     doubts: tuple[Doubt, ...] = ()
     answers: AnswerSpans | Literal["none"] = field(default="none", compare=False)
-    choices: Callable[[bool], Choices] = field(default_factory=KnownChoices)
+    choices: Callable[[bool], Mapping[str, tuple[Json, str]]] = lambda _: {}
 
     def to_json(self) -> Json:
         """All fields, as JSON."""

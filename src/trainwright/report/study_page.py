@@ -20,7 +20,7 @@ from trainwright.report.load_run import StoredEvaluation, read_contents
 from trainwright.report.page import page_environment
 from trainwright.report.sections.record_section import Fact
 from trainwright.tune.importance import Importance, estimate_importance
-from trainwright.tune.proposals import method_of
+from trainwright.tune.proposals import search_method
 from trainwright.tune.read_study import StoredChoice, StoredStudy, read_study
 from trainwright.tune.space import Axis, Space
 from trainwright.tune.study import Trial
@@ -138,7 +138,7 @@ def _head(study: StoredStudy) -> tuple[Fact, ...]:
         f"{states.count(state)} {state}" for state in ("pruned", "failed") if state in states
     )
     better = "higher" if study.direction == "max" else "lower"
-    method = method_of(study.section, study.space)
+    method = search_method(study.section, study.space)
     price = sum(trial.outcome.price for trial in study.trials)
     facts = (
         Fact("Metric", f"{study.metric}, {better} is better" if study.metric else ""),

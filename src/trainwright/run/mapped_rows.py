@@ -3,16 +3,31 @@ again: the trials of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import final
 
-from trainwright.core.files import hash_value
-from trainwright.data.base.row_choices import Choices, KnownChoices
+from trainwright.core.files import Json, hash_value
 from trainwright.data.mapped_values import are_written, open_values, write_values
 from trainwright.run.prepare.prepare_run import Ready, preparation_of, without_undivided
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
+
+_Choices = Mapping[str, tuple[Json, str]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KnownChoices:
+    """What `auto` means by the rows, for models of trees and for others, as it was found."""
+
+    of_trees: _Choices
+    of_others: _Choices
+
+    def __call__(self, of_trees: bool) -> _Choices:
+        """That of one of both."""
+        return self.of_trees if of_trees else self.of_others
 
 
 def write_rows(ready: Ready, folder: Path) -> Path:
@@ -27,7 +42,7 @@ def write_rows(ready: Ready, folder: Path) -> Path:
     place = folder / hash_value({**key, **dict(preparation_of(ready.plan.contract))})[:16]
     if not are_written(place):
         ready = without_undivided(ready)
-        choices: Callable[[bool], Choices] = ready.raw.facts.choices
+        choices: Callable[[bool], _Choices] = ready.raw.facts.choices
         facts = replace(ready.raw.facts, choices=KnownChoices(choices(True), choices(False)))
         raw = replace(ready.raw, facts=facts)  # type: ignore[type-var]
         write_values(replace(ready, raw=raw), place)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from multiprocessing.context import ForkServerProcess
 from typing import Protocol, final
 
-from trainwright.contract.sections.tune import Ray
+from trainwright.contract.sections.run_settings import Ray
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_package
 from trainwright.tune.trial import TrialFiles, run_trial

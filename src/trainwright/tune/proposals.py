@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.metric import Direction
-from trainwright.contract.sections.tune import Tune, Value
+from trainwright.contract.sections.run_settings import Tune, Value
 from trainwright.tune.space import Params, Space
 
 if TYPE_CHECKING:

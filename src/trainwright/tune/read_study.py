@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from trainwright.contract.sections.metric import METRICS, Direction
-from trainwright.contract.sections.tune import Tune
+from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.files import Json, damage_in, read_json, to_json
 from trainwright.evaluation.candidates.selection_bias import BestOfMany
 from trainwright.evaluation.intervals.bootstrap import Interval

@@ -10,7 +10,7 @@ from typing import Self, final
 import numpy as np
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.tune import Tune
+from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.columns.target import Target
@@ -52,8 +52,8 @@ class TrialRows:
         if section.folds == "off":
             return cls(validation, target)
         described = contract.data
-        is_table = isinstance(described, TableData)
-        if not is_table or described.follows_time or described.weight_column:
+        has_columns = prepared.features.reads_columns
+        if not has_columns or described.follows_time or described.weight_column:
             raise Mistake(
                 Problem(
                     "only rows of a table without an order in time and without weights have folds",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast, final
 
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.reading.read_contract import Document, placed, read_contract
-from trainwright.contract.sections.tune import Searched, Tune, Value
+from trainwright.contract.sections.run_settings import Searched, Tune, Value
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.run.request import Request

@@ -14,7 +14,7 @@ from typing import final
 
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.metric import METRICS
-from trainwright.contract.sections.tune import Ray, Tune
+from trainwright.contract.sections.run_settings import Ray, Tune
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.process import is_code_allowed
 from trainwright.core.threads import usable_cores

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self, final
 
 from trainwright.contract.reading.read_contract import Document
-from trainwright.contract.sections.tune import Tune
+from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, check_name, child_of, read_json, write_json
 from trainwright.run.request import Request

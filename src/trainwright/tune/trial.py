@@ -14,7 +14,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from trainwright.contract.reading.read_contract import ContractText
-from trainwright.contract.sections.tune import Tune
+from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.errors import Interrupted, Mistake, Problem, RunLocked, TrainwrightError
 from trainwright.core.files import read_json, write_json
 from trainwright.core.process import code_allowed

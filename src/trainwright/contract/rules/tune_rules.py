@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import join, nearest_word
 from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.tune import Searched, Tune, Value
+from trainwright.contract.sections.run_settings import Searched, Tune, Value
 from trainwright.core.errors import Problem
 
 FIXED = (

@@ -33,9 +33,10 @@ def judge_best(
     """The best of candidates on shared resamples of their rows.
 
     The worth is the value less the mean, over the resamples, of what the best of a resample has
-    there beyond its value on all rows, and the best of all has not. `p` is that of the reality check (White 2000, Econometrica
-    68:1097): how often the largest gain over the default in a resample, less the gains on all rows,
-    reaches the largest gain found. Both allow for candidates that are alike.
+    there beyond its value on all rows, and the best of all has not. `p` is that of the reality
+    check (White 2000, Econometrica 68:1097): how often the largest gain over the default in a
+    resample, less the gains on all rows, reaches the largest gain found. Both allow for candidates
+    that are alike.
     """
     everything = np.arange(len(rows))
     weighted = [weigh(metric.name, rows.answers(one), metric) for one in scores.values()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainwright.contract.sections.tune import Value
+from trainwright.contract.sections.run_settings import Value
 from trainwright.data.base.inputs import Floats
 from trainwright.report.figures.svg_figure import (
     INK,
