@@ -35,8 +35,8 @@ from page import write_section
 from real import FOLDER
 from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
-from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.run_study import StudyResult, run_study
+from trainwright.tune.study_folder import StudyFolder
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TELCO = FOLDER / "telco-churn" / "Telco-Customer-Churn.csv"
@@ -48,7 +48,7 @@ TREES = {
     "model.feature_fraction": {"low": 0.4, "high": 1.0},
     "model.lambda_l2": [0.0, 1.0, 10.0],
 }
-KILLS, NULLS, TRIALS = 5, 3, 12
+KILLS, NULLS, TRIALS = 20, 100, 12
 
 
 def write_contract(folder: Path, data: dict[str, Any], metric: str, **tuned: Any) -> Path:
@@ -74,6 +74,16 @@ def telco(folder: Path, **tuned: Any) -> Path:
 def search(contract: Path, runs: Path, *overrides: str) -> StudyResult:
     """A study in this process, without a word."""
     return run_study(Request(contract, overrides, runs), StreamScreen(io.StringIO()))
+
+
+def row(*cells: object) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def head(*cells: str) -> str:
+    """The first two lines of a table."""
+    return f"{row(*cells)}\n{row(*('---' for _ in cells))}"
 
 
 def trials_of(study: Path) -> dict[int, tuple[object, object]]:
@@ -125,18 +135,17 @@ def kill_often(contract: Path, runs: Path, kills: int, seed: int) -> tuple[int, 
 
 def measure_kills(folder: Path) -> Iterator[str]:
     """A killed study beside one that ran through."""
-    yield "| trials at a time | kills of the driver, of a trial | trials | same values and scores | judged |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield head("trials at a time", "kills of driver, of trial", "trials", "the same", "judged")
     for parallel in (1, 2):
         place = folder / f"kills-{parallel}"
         place.mkdir()
         contract = telco(place, parallel=parallel)
         whole = search(contract, place / "whole")
-        drivers, trials = kill_often(contract, place / "runs", KILLS, parallel)
+        kills = kill_often(contract, place / "runs", KILLS, parallel)
         found = trials_of(place / "runs" / "killed")
-        same = found == trials_of(whole.folder.path)
+        same = "all" if found == trials_of(whole.folder.path) else "no"
         judged = len(list((place / "runs").rglob("evaluation.json")))
-        yield f"| {parallel} | {drivers}, {trials} | {len(found)} | {same} | {judged} |"
+        yield row(parallel, f"{kills[0]}, {kills[1]}", len(found), same, judged)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -146,58 +155,68 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def settings_of(result: StudyResult) -> Iterator[list[str]]:
+    """The overrides of each trial but the first, which is the contract as written."""
+    for trial in result.trials[1:]:
+        yield [f"{path}={value}" for path, value in trial.params.items()]
+
+
 def measure_cost(folder: Path) -> Iterator[str]:
     """Seconds of a trial, of a study, and of two trials at a time."""
-    yield "| what | a search | compared with | ratio or difference |"
-    yield "| --- | --- | --- | --- |"
-    (folder / "cost").mkdir()
+    yield head("what", "a search", "compared with", "ratio or difference")
+    for name in ("cost", "pair"):
+        (folder / name).mkdir()
     contract = telco(folder / "cost", trials=20)
     search(contract, folder / "warm", "tune.trials=2")
-    started = time.perf_counter()
     result = search(contract, folder / "study")
-    fits = [trial.outcome.seconds for trial in result.trials]
     begun = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.asked.json"))]
     ended = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.json"))]
-    of_search = statistics.median(b - a for a, b in zip(begun[1:], ended[1:], strict=True))
-    data = tw.prepare(contract, overrides=["tune=off"])
-    by_hand = [
-        timed(
-            lambda trial=trial: tw.fit(
-                data,
-                overrides=[f"{path}={value}" for path, value in trial.params.items()],
-                runs=folder / "hand",
-                progress=False,
-            ).score
-        )
-        for trial in result.trials[1:]
-    ]
+    searched = statistics.median(b - a for a, b in zip(begun[1:], ended[1:], strict=True))
+    data, by_hand = tw.prepare(contract, overrides=["tune=off"]), list[float]()
+    for overrides in settings_of(result):
+        started = time.perf_counter()
+        assert tw.fit(data, overrides=overrides, runs=folder / "hand", progress=False).score
+        by_hand.append(time.perf_counter() - started)
     hand = statistics.median(by_hand)
-    yield f"| a trial, median | {of_search:.2f} s | `tw.fit` by hand {hand:.2f} s | {of_search - hand:+.2f} s |"
-    del started, fits
-    words = [COMMAND, "tune", INCOME, "--runs", folder / "i", "--set", "tune.trials=20"]
-    words += ["--set", f"tune.over={json.dumps(TREES)}"]
-    study = timed(lambda: subprocess.run(words, capture_output=True, check=False))
-    commands = sum(
-        timed(
-            lambda: subprocess.run(
-                [COMMAND, "train", INCOME, "--runs", folder / "t"], capture_output=True, check=False
-            )
-        )
-        for _ in range(20)
-    )
-    yield f"| income, 20 trials | {study:.0f} s | 20 `trainwright train` {commands:.0f} s | {study / commands:.2f} |"
-    (folder / "pair").mkdir()
-    contract = telco(folder / "pair", over={**TREES, "model.max_trees": [1500]}, trials=12)
+    compared = f"`tw.fit` by hand {hand:.2f} s"
+    yield row("a trial, median", f"{searched:.2f} s", compared, f"{searched - hand:+.2f} s")
+    yield measure_commands(folder)
     contract = telco(folder / "pair", trials=24)
     alone = timed(lambda: search(contract, folder / "one"))
     pair = timed(lambda: search(contract, folder / "two", "tune.parallel=2"))
-    yield f"| 24 trials, two at a time | {pair:.1f} s | one at a time {alone:.1f} s | {pair / alone:.2f} |"
+    compared = f"one at a time {alone:.1f} s"
+    yield row("24 trials, two at a time", f"{pair:.1f} s", compared, f"{pair / alone:.2f}")
+
+
+def measure_commands(folder: Path) -> str:
+    """A study of 20 trials of the income example, and a command for each of the same trainings."""
+    words = [COMMAND, "tune", INCOME, "--runs", folder / "studies", "--json"]
+    words += ["--set", "tune.trials=20", "--set", f"tune.over={json.dumps(TREES)}"]
+    started = time.perf_counter()
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    study = time.perf_counter() - started
+    commands = 0.0
+    for trial in json.loads(ran.stdout)["trials"]:
+        words = [COMMAND, "train", INCOME, "--runs", folder / "runs"]
+        for path, value in trial["params"].items() if trial["trial"] else ():
+            words += ["--set", f"{path}={value}"]
+        started = time.perf_counter()
+        subprocess.run(words, capture_output=True, check=False)
+        commands += time.perf_counter() - started
+    compared = f"20 `trainwright train` of the same values {commands:.0f} s"
+    return row("income, 20 trials", f"{study:.0f} s", compared, f"{study / commands:.2f}")
 
 
 def measure_null(folder: Path) -> Iterator[str]:
     """Studies of labels that nothing explains."""
-    yield "| studies | gain claimed | best above the contract as written | validation AUC of the best | expected of other rows | test AUC |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield head(
+        "studies",
+        "gain claimed",
+        "best above the contract as written",
+        "AUC of the best, validation",
+        "expected of other rows",
+        "AUC on the test rows",
+    )
     frame = pl.read_csv(TELCO, infer_schema=False)[:3000]
     claimed = above = 0
     values, worths, tests = list[float](), list[float](), list[float]()
@@ -215,33 +234,44 @@ def measure_null(folder: Path) -> Iterator[str]:
         worths.append(result.winner.of_many.worth)
         tests.append(result.result.evaluation.metrics["roc_auc"].value)
         print(number, claimed, above, file=sys.stderr)
-    shown = " | ".join(f"{statistics.mean(each):.3f}" for each in (values, worths, tests))
-    yield f"| {NULLS} | {claimed} | {above} | {shown} |"
+    means = [f"{statistics.mean(each):.3f}" for each in (values, worths, tests)]
+    yield row(NULLS, claimed, above, *means)
 
 
 def measure_real(folder: Path) -> Iterator[str]:
     """Winners on their test rows."""
-    yield "| set | metric | validation of the kept | expected of other rows | test (95%) | test as written (95%) | claimed | test of plain Optuna |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    california = {"path": str(FOLDER / "california-housing" / "housing.csv"), "target": "median_house_value"}
+    yield head(
+        "set",
+        "metric",
+        "validation of the kept",
+        "expected of other rows",
+        "test (95%)",
+        "test as written (95%)",
+        "gain claimed",
+        "test of plain Optuna",
+    )
+    houses = FOLDER / "california-housing" / "housing.csv"
     for name, data, metric in (
         ("telco", {"path": str(TELCO), "target": "Churn", "exclude": ["customerID"]}, "roc_auc"),
-        ("california", california, "rmse"),
+        ("california", {"path": str(houses), "target": "median_house_value"}, "rmse"),
     ):
         place = folder / f"real-{name}"
         place.mkdir()
         contract = write_contract(place, data, metric, trials=30)
         result = search(contract, place / "runs")
         plain = tw.train(contract, overrides=["tune=off"], runs=place / "plain")
-        test = result.result.evaluation.metrics[metric]
-        written = plain.evaluation.metrics[metric]
+        test, written = (one.evaluation.metrics[metric] for one in (result.result, plain))
         by_hand = optuna_by_hand(contract, place / "hand", metric, 29)
         of_many, kept = result.winner.of_many, result.winner
-        claimed = "yes" if kept.is_claimed else f"no (p {of_many.p:.3f})"
-        value = kept.trial.outcome.value
-        yield (
-            f"| {name} | {metric} | {value:.5g} | {of_many.worth:.5g} | {test.value:.5g} "
-            f"({test.bounds}) | {written.value:.5g} ({written.bounds}) | {claimed} | {by_hand:.5g} |"
+        yield row(
+            name,
+            metric,
+            f"{kept.trial.outcome.value:.5g}",
+            f"{of_many.worth:.5g}",
+            f"{test.value:.5g} ({test.bounds})",
+            f"{written.value:.5g} ({written.bounds})",
+            "yes" if kept.is_claimed else f"no (p {of_many.p:.3f})",
+            f"{by_hand:.5g}",
         )
 
 

@@ -1,5 +1,5 @@
-"""`budget`, `compute`, `distributed`, `resume`, `serving`, `tracking` and `tune`: how a run, or a search
-of many, is carried out."""
+"""`budget`, `compute`, `distributed`, `resume`, `serving`, `tracking` and `tune`: how a run, or a
+search of many, is carried out."""
 
 from __future__ import annotations
 
