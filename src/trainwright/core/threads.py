@@ -44,7 +44,7 @@ _scopes: Final[list[_Scope]] = []
 @contextmanager
 def own_threads(count: Literal["auto"] | int = "auto") -> Iterator[None]:
     """A run with so many threads; each library is left with those it had before."""
-    scope = _Scope(named_threads())
+    scope = _Scope(thread_limit())
     _scopes.append(scope)
     try:
         use_threads(count)
@@ -118,7 +118,7 @@ class MachineLoad:
         return ran, waited
 
 
-def named_threads() -> int:
+def thread_limit() -> int:
     """Threads that the contract of the run names; 0 if it leaves them open."""
     return _scopes[-1].count if _scopes else 0
 
@@ -126,7 +126,7 @@ def named_threads() -> int:
 def usable_cores() -> int:
     """Threads that may work at a time, at least one: those that the run was given, else the cores
     that this process may run on, and no more than its CPU quota lasts for."""
-    if threads := named_threads():
+    if threads := thread_limit():
         return threads
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota()

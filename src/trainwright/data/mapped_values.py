@@ -158,11 +158,11 @@ class _Opening:
             case {"objects": items}:
                 return np.array([self.value(item) for item in items], dtype=object)
             case {"array": name}:
-                return self._mapped(name, lambda path: np.load(path, mmap_mode="c"))
+                return self._map_file(name, lambda path: np.load(path, mmap_mode="c"))
             case {"frame": name}:
-                return self._mapped(name, pl.read_ipc)
+                return self._map_file(name, pl.read_ipc)
             case {"series": name}:
-                return self._mapped(name, lambda path: pl.read_ipc(path).to_series())
+                return self._map_file(name, lambda path: pl.read_ipc(path).to_series())
             case {"encoding": content}:
                 return encoding_from_json(content)
             case {"mapping": pairs}:
@@ -180,7 +180,7 @@ class _Opening:
         ((kind, text),) = json.items()
         return _TIMES[kind].fromisoformat(text)
 
-    def _mapped(self, name: str, read: Any) -> Any:
+    def _map_file(self, name: str, read: Any) -> Any:
         if name not in self._files:
             self._files[name] = read(self._folder / name)
         return self._files[name]

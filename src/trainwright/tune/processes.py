@@ -56,9 +56,9 @@ class LocalProcesses:
     and has run nothing: so a trial starts in milliseconds, and finds no threads or tensors of
     another. Trials die with this process."""
 
-    def __init__(self, *, needs_torch: bool) -> None:
+    def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([*_LOADED, *(["torch"] if needs_torch else [])])
+        self._context.set_forkserver_preload([*_LOADED, *({"torch"} & sys.modules.keys())])
 
     def start(self, files: TrialFiles) -> RunningTrial:
         """As the interface says."""

@@ -165,7 +165,7 @@ class Search:
             case Ray() as cluster:
                 self._runner = RayTasks(cluster)
             case _:
-                self._runner = LocalProcesses(needs_torch=contract.model.is_loop_trained)
+                self._runner = LocalProcesses()
         self._running: dict[int, RunningTrial] = {}
         self._params: dict[int, Params] = {}
         self._began, self._before = time.monotonic(), float(plan.folder.read()["seconds"])

@@ -265,7 +265,7 @@ class Tune(Section):
     `auto`: `grid` if `trials` are enough for every combination, else `tpe`."""
 
     trials: Count = 20
-    """Trainings of the search. The first is the contract as it is written: what the others are
+    """Trainings of the search. The first is the contract as written: what the others are
     compared with."""
 
     parallel: Auto | Count | Ray = "auto"

@@ -13,7 +13,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.training.objective import Teacher
 from trainwright.core.errors import Interrupted, NonFinite
 from trainwright.core.progress import StopFlag
-from trainwright.core.threads import choose_threads, idle_cores, named_threads, usable_cores
+from trainwright.core.threads import choose_threads, idle_cores, thread_limit, usable_cores
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metrics.metric_values import measure
@@ -49,7 +49,7 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         quantiles=prepared.target.quantiles,
         monotone=_monotone(contract, prepared),
         ranking=_ranking(contract.metric, prepared),
-        threads=named_threads() or choose_threads(cells, usable_cores(), idle_cores()),
+        threads=thread_limit() or choose_threads(cells, usable_cores(), idle_cores()),
     )
 
 

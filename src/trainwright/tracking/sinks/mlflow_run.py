@@ -89,7 +89,9 @@ class MlflowRun:
         self._send_tags(cursor, {**cursor.tags, **training.tags()})
         for path in training.artifacts():
             self._send_artifact(path, cursor)
-        self._client.set_terminated(self.run, training.status(), end_time=training.ended_at())
+        self._client.set_terminated(
+            self.run, training.status(), end_time=training.end_milliseconds()
+        )
 
     def _goes_on(self, run: str) -> bool:
         """Is there a run of this id?"""

@@ -97,7 +97,7 @@ class TrackedTraining:
         """Milliseconds since 1970 of the first start of the run."""
         return _milliseconds(str(_read(self.run.record).get("started", ""))) or None
 
-    def ended_at(self) -> int | None:
+    def end_milliseconds(self) -> int | None:
         """Milliseconds since 1970 of the end of the latest attempt; None without one."""
         return _milliseconds(self.ended()) or None
 
@@ -126,7 +126,7 @@ class TrackedTraining:
         """Metrics of the judged model with their intervals, of slices and of baselines, dated by
         the end of the run, at `step`; of a fold those of its own test rows."""
         evaluated = _read(self.run.evaluation)
-        moment = self.ended_at() or 0
+        moment = self.end_milliseconds() or 0
         for name, value in _results(evaluated, self.part):
             if value is not None and math.isfinite(value):
                 yield Point(name, float(value), step, moment)
@@ -134,7 +134,7 @@ class TrackedTraining:
     def curve(self) -> Iterator[Point]:
         """Loss of the training and validation rows by trees, which boosting keeps in its bundle."""
         grown = _read(self.folder.bundle / "boosting.json")
-        moment = self.ended_at() or 0
+        moment = self.end_milliseconds() or 0
         metric = grown.get("metric", "loss")
         for trees, train, validation in grown.get("curve", ()):
             for part, value in (("train", train), ("val", validation)):
