@@ -70,7 +70,8 @@ class PruneRule:
         study.pruner = MedianPruner() if self._stop == "median" else HyperbandPruner()
         for earlier in self._before:
             trial = study.ask()
-            for step, value in earlier["steps"].items():
+            # JSON has its keys in the order of texts.
+            for step, value in sorted(earlier["steps"].items(), key=lambda pair: int(pair[0])):
                 trial.report(value, int(step))
                 trial.should_prune()
             study.tell(trial, earlier["value"])

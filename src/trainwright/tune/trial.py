@@ -4,6 +4,7 @@ and leaves its score, or the reason why it has none, next to its run."""
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -161,9 +162,12 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
     with tempfile.TemporaryDirectory() as folder:
         fits[0].models.fitted.predictor.scorer.write(Path(folder))
         megabytes = measure_megabytes(Path(folder))
+    value = float(np.mean(values))
+    if not math.isfinite(value):
+        return Outcome("failed", None, f"{contract.metric.name} is not a finite number")
     return Outcome(
         "pruned" if rule.stopped else "complete",
-        float(np.mean(values)),
+        value,
         rule.stopped or fits[0].models.fitted.reason,
         rule.values,
         megabytes,
