@@ -69,4 +69,9 @@ CASES = (
         "write tune.method: tpe",
         (over(INTERVAL), "tune.method=cmaes", "tune.storage=postgresql://host/database"),
     ),
+    Case(
+        "add for example tracking.mlflow_uri: http://127.0.0.1:5000",
+        ("tracking.sinks=[mlflow]",),
+        does=("tracking.mlflow_uri=http://127.0.0.1:5000",),
+    ),
 )

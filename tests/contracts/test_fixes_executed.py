@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from advised import commands, findings, preflights, resuming, searching
+from advised import commands, findings, preflights, resuming, searching, tuning
 from advised.tables import TABLES
 from fix_literals import FixLiteral, fix_literals, names_a_key_or_command
 
 EXECUTED = (
     *(case.fix for table in (*TABLES, preflights) for case in table.CASES),
     *(one.case.fix for one in findings.CASES),
-    *(one.fix for one in (*commands.CASES, *resuming.CASES, *searching.CASES)),
+    *(one.fix for one in (*commands.CASES, *resuming.CASES, *searching.CASES, *tuning.CASES)),
 )
 
 NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {

@@ -190,6 +190,16 @@ def test_a_study_goes_on_only_as_it_was_asked(project: Path) -> None:
     assert len(list((project / "runs/one").rglob("evaluation.json"))) == 1
 
 
+def test_a_study_does_not_go_on_with_other_rows(project: Path) -> None:
+    assert command("tune", "small.yaml", "--study", "one", "--set", "tune.trials=2").code in (0, 3)
+    rows = project / "rows.csv"
+    rows.write_text(rows.read_text().replace("Oslo", "Bonn"))
+    before = (project / "runs/one/study.json").read_bytes()
+    ran = command("tune", "small.yaml", "--study", "one", "--resume", "--set", "tune.trials=2")
+    assert (ran.code, "the data of study one has changed" in ran.err) == (11, True), ran.err
+    assert (project / "runs/one/study.json").read_bytes() == before
+
+
 def test_a_study_that_has_not_been_judged_may_have_more_trials(project: Path) -> None:
     words = [*PROCESS, "tune", "small.yaml", "--study", "one"]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

@@ -56,7 +56,8 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
         fix = "write it as storage, and start the study again"
         raise Mistake(Problem(what, "tune.storage", "auto", expected, fix))
     asked = replace(request, runs=study.parent, name=study.name, resume=True)
-    folder = StudyFolder.open(asked, document, section)
+    version = StudyFolder(study).read()["data"]
+    folder = StudyFolder.open(asked, document, section, version)
     if "shared" not in folder.read():
         screen.say(labelled("join", f"{folder.name} is being prepared by its first driver"))
     while "shared" not in folder.read():

@@ -34,6 +34,11 @@ class Axis:
     path: str
     section: Searched
 
+    @property
+    def extremes(self) -> tuple[Value, ...]:
+        """Its values, or both ends of its interval."""
+        return self.section.values or self.section.bounds
+
     def is_active(self, params: Params) -> bool:
         """Is it searched with these values?"""
         return all(
@@ -142,8 +147,7 @@ def read_space(request: Request) -> tuple[Document, Tune, Space]:
         problem = Problem(
             "the contract has nothing to search",
             path="tune",
-            fix="add for example:\n        tune:\n          over:\n"
-            "            model.learning_rate: {low: 0.01, high: 0.3, scale: log}",
+            fix="add for example tune: {over: {model.learning_rate: {low: 0.01, high: 0.3}}}",
         )
         raise ContractMistake(placed([problem], document.source))
     if problems := list(problems_of_space(request, document, section)):
@@ -160,7 +164,7 @@ def problems_of_space(request: Request, document: Document, section: Tune) -> It
             for path, values in axis.section.only_with.items()
         }
         path = f"tune.over.{as_key(axis.path)}"
-        for value in axis.section.values or axis.section.bounds:
+        for value in axis.extremes:
             overrides = overrides_of({**parents, axis.path: value})
             try:
                 read_contract(request.contract, (*request.overrides, NO_SEARCH, *overrides))

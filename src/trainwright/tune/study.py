@@ -115,7 +115,8 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
     if isinstance(section.parallel, Ray):
         RayTasks(section.parallel)
     known = [] if request.resume else read_known(document, section.start, space, screen)
-    folder = StudyFolder.open(request, document, section, known)
+    version = data.ready.prepared.version
+    folder = StudyFolder.open(request, document, section, version, known)
     return StudyPlan(document, section, space, base, data, rows, folder)
 
 

@@ -10,7 +10,7 @@ from typing import Self, final
 
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.run_settings import Tune
-from trainwright.core.errors import Mistake, Problem
+from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.core.files import Json, check_name, child_of, read_json, write_json
 from trainwright.run.request import Request
 from trainwright.tracking.lock import RunLock
@@ -58,19 +58,31 @@ class StudyFolder:
 
     @classmethod
     def open(
-        cls, request: Request, document: Document, section: Tune, known: Sequence[Json] = ()
+        cls,
+        request: Request,
+        document: Document,
+        section: Tune,
+        version: str,
+        known: Sequence[Json] = (),
     ) -> Self:
-        """The folder of a new study, which knows these trials, or of the one that goes on, with
-        those that it was begun with.
+        """The folder of a new study on data of this version, which knows these trials, or of the
+        one that goes on, with those that it was begun with.
 
         Raises:
             Mistake: the name is taken or unsafe, or the study to go on with was asked otherwise.
+            DataChanged: it was begun on other data.
         """
         asked = _asked(request, document, section)
         name = request.name or _next_name(request, document.contract.name)
         folder = cls(child_of(request.runs, check_name(name, "the study's name"), "the name"))
         if (folder.path / STUDY).is_file():
             _check_same(folder, request, asked, section)
+            if folder.read()["data"] != version:
+                raise DataChanged(
+                    f"the data of study {folder.name} has changed since it was begun: its trials "
+                    "cannot be compared with further ones. Put the files back and go on, or start "
+                    "another study"
+                )
             return folder
         if folder.path.exists():
             raise Mistake(
@@ -82,7 +94,9 @@ class StudyFolder:
             )
         make_root(request.runs)
         folder.trials.mkdir(parents=True)
-        write_json(folder.path / STUDY, {"asked": asked, "seconds": 0.0, "start": known})
+        write_json(
+            folder.path / STUDY, {"asked": asked, "data": version, "seconds": 0.0, "start": known}
+        )
         return folder
 
     def read(self) -> Json:
@@ -103,7 +117,6 @@ def _asked(request: Request, document: Document, section: Tune) -> Json:
     tune = {key: one for key, one in section.model_dump(mode="json").items() if key not in _FREE}
     return {
         "contract": document.source.text,
-        "folder": str(document.source.folder),
         "overrides": [one for one in request.overrides if not one.startswith("tune.")],
         "tune": tune,
     }

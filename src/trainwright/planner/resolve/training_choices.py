@@ -243,8 +243,10 @@ def window_steps(form: str) -> Chosen:
 
 
 def choose_tracking(contract: Contract, choosing: Choosing) -> Tracking:
-    """`tracking` with the steps of a window."""
+    """`tracking` with the steps of a window, and the experiment."""
     tracking = contract.tracking
+    if tracking.experiment == "auto":
+        tracking = tracking.model_copy(update={"experiment": contract.name})
     if tracking.windows == "off":
         return tracking
     chosen = window_steps(contract.data.form)
