@@ -70,7 +70,7 @@ CASES = (
         (over(INTERVAL), "tune.method=cmaes", "tune.storage=postgresql://host/database"),
     ),
     Case(
-        "add for example tracking.mlflow_uri: http://127.0.0.1:5000",
+        "name the server, such as http://127.0.0.1:5000, as tracking.mlflow_uri",
         ("tracking.sinks=[mlflow]",),
         does=("tracking.mlflow_uri=http://127.0.0.1:5000",),
     ),

@@ -160,7 +160,7 @@ def check_sinks(contract: Contract, written: frozenset[str]) -> Iterator[Problem
         yield Problem(
             "the sink mlflow needs the address of its server",
             path="tracking.mlflow_uri",
-            fix="add for example tracking.mlflow_uri: http://127.0.0.1:5000",
+            fix="name the server, such as http://127.0.0.1:5000, as tracking.mlflow_uri",
         )
 
 
