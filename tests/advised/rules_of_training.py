@@ -305,7 +305,6 @@ CASES = tuple(
         Case("choose single", ("distributed.strategy=ddp",)),
         Case("choose 1", ("distributed.num_gpus=2",)),
         Case("choose auto", ("distributed.backend=nccl",)),
-        Case("remove sinks; the run folder holds every signal", ("tracking.sinks=[mlflow]",)),
         Case("change it to 16", ("training.ramps.batch={start: 4, samples: 9999}",)),
         Case("change it to 1", ("training.scheduler.warmup_steps=9999",)),
         Case(
