@@ -108,22 +108,21 @@ def processes_of(driver: int) -> list[int]:
 
 
 def kill_often(contract: Path, runs: Path, kills: int, seed: int) -> tuple[int, int]:
-    """Run a study to its end through kills of the driver, or of a trial; how many of each."""
-    draw, driver_kills, trial_kills = random.Random(seed), 0, 0
+    """Run a study to its end through kills of the driver, or of a trial; how many of each. A trial
+    whose process dies five times counts as failed, so the same one is killed once."""
+    draw, driver_kills, trial_kills, killed_at = random.Random(seed), 0, 0, -1
     while True:
         words = [COMMAND, "tune", contract, "--runs", runs, "--study", "killed", "--resume"]
         driver = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while driver.poll() is None and driver_kills + trial_kills < kills:
-            before = len(trials_of(runs / "killed")) if (runs / "killed").exists() else 0
-            deadline = time.monotonic() + draw.uniform(2.0, 5.0)
-            while driver.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
-                if len(trials_of(runs / "killed")) > before and draw.random() < 0.2:
-                    break
+            while driver.poll() is None and not processes_of(driver.pid):
+                time.sleep(0.02)
+            time.sleep(draw.uniform(0.0, 1.0))
             trials = processes_of(driver.pid)
-            if trials and draw.random() < 0.5:
+            ended = len(trials_of(runs / "killed"))
+            if trials and ended > killed_at and draw.random() < 0.5:
                 os.kill(draw.choice(trials), signal.SIGKILL)
-                trial_kills += 1
+                trial_kills, killed_at = trial_kills + 1, ended
                 continue
             if driver.poll() is None:
                 driver.kill()
