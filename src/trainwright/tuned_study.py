@@ -18,6 +18,7 @@ from trainwright.core.process import code_allowed
 from trainwright.data.sources.frames import Frame
 from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
+from trainwright.tune.records import trials_frame
 from trainwright.tune.run_study import StudyResult, run_study
 from trainwright.tune.study import Trial
 
@@ -51,22 +52,7 @@ class TunedStudy:
         """A row for each trial: its number, state, value on the validation rows, seconds, price,
         size in 10^6 bytes, why it ended, and what it tried, a column for each path. Trial 0 is the
         contract as written."""
-        trials = self.result.trials
-        columns: dict[str, Sequence[Json]] = {
-            "trial": [trial.number for trial in trials],
-            "state": [trial.outcome.state for trial in trials],
-            "value": [trial.outcome.value for trial in trials],
-            "seconds": [trial.outcome.seconds for trial in trials],
-            "price": [trial.outcome.price for trial in trials],
-            "megabytes": [trial.outcome.megabytes for trial in trials],
-            "reason": [trial.outcome.reason for trial in trials],
-        }
-        for path in dict.fromkeys(path for trial in trials for path in trial.params):
-            tried = [trial.params.get(path) for trial in trials]
-            if len({type(value) for value in tried} - {type(None), int, float}) > 0:
-                tried = [None if value is None else str(value) for value in tried]
-            columns[path] = tried
-        return pl.DataFrame(columns, strict=False)
+        return trials_frame(self.result.trials)
 
     @property
     def best(self) -> Trial:

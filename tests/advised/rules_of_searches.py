@@ -18,6 +18,7 @@ CASES = (
         does=("-tune.over.seed",),
     ),
     Case("remove storage", (over(LIST), "tune.storage=sqlite:///study.db")),
+    Case("remove stop, or folds", (over(LIST), "tune.folds=3", "tune.stop=median")),
     Case("remove data.split.folds", (over(LIST), "tune.folds=3", "data.split.folds=3")),
     Case(
         "remove values, or low, high and scale",

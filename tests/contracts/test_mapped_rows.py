@@ -98,12 +98,12 @@ def test_mapped_rows_of_another_preparation_lie_elsewhere(folder: Path, tmp_path
 
 
 def test_arrays_are_mapped_and_the_files_stay_as_they_are(tmp_path: Path) -> None:
-    write_values({"rows": np.arange(5), 3: (float("inf"), b"x", {1, 2})}, tmp_path)
+    write_values({"rows": np.arange(5), 3: (float("inf"), {1, 2})}, tmp_path)
     found = open_values(tmp_path)
     assert isinstance(found["rows"], np.memmap)
     found["rows"][0] = 7
     assert open_values(tmp_path)["rows"].tolist() == [0, 1, 2, 3, 4]
-    assert found[3] == (float("inf"), b"x", {1, 2})
+    assert found[3] == (float("inf"), {1, 2})
 
 
 def test_what_is_no_data_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,9 +19,16 @@ from optuna.storages.journal import JournalFileBackend
 
 from command import CONTRACT, NETWORK, PROCESS, command, project_in
 from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.files import read_json
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 from trainwright.evaluation.candidates.selection_bias import judge_best
+from trainwright.tune.proposals import search_method
+from trainwright.tune.records import write_journal
+from trainwright.tune.space import Space
+from trainwright.tune.study import Trial
+from trainwright.tune.study_folder import StudyFolder
+from trainwright.tune.trial import Outcome
 
 TREES = """\
 tune:
@@ -215,6 +223,17 @@ def test_a_study_that_has_not_been_judged_may_have_more_trials(project: Path) ->
     assert {key: after[key] for key in before} == before
 
 
+def test_a_study_killed_while_it_is_judged_keeps_its_winner(project: Path) -> None:
+    words = ("tune", "small.yaml", "--study", "one", "--resume", "--set", "tune.trials=2")
+    assert command(*words).code in (0, 3)
+    study = project / "runs/one"
+    chosen = read_json(study / "study.json")["winner"]["trial"]
+    shutil.rmtree(study / f"trials/{chosen:04d}/bundle")
+    (study / f"trials/{chosen:04d}/evaluation.json").unlink()
+    more = command(*words[:-1], "tune.trials=4")
+    assert (more.code, "has opened the test rows" in more.err) == (2, True)
+
+
 def test_columns_may_be_searched_but_not_other_rows(project: Path) -> None:
     over = "tune: {over: {data.features.numeric: [none, standard]}, trials: 2}\n"
     (project / "small.yaml").write_text(CONTRACT + over)
@@ -223,20 +242,57 @@ def test_columns_may_be_searched_but_not_other_rows(project: Path) -> None:
     assert [trial["state"] for trial in json.loads(ran.out)["trials"]] == ["complete"] * 2
 
 
-def test_the_best_of_noise_is_not_claimed_and_a_gain_is() -> None:
-    claimed = 0
-    for seed in range(60):
+@pytest.mark.parametrize("count", [12, 60])
+def test_the_best_of_noise_is_not_claimed_and_a_gain_is(count: int) -> None:
+    metric, claimed = Metric(name="roc_auc", resamples=400), 0
+    for seed in range(40):
         draw = np.random.default_rng(seed)
-        truth = draw.integers(0, 2, 400)
-        rows = ComparedRows(truth, np.arange(400), 1)
+        truth = draw.integers(0, 2, 300)
+        rows = ComparedRows(truth, np.arange(300), 1)
         scores = {}
-        for number in range(12):
-            chance = draw.uniform(size=400)
+        for number in range(count):
+            chance = draw.uniform(size=300)
             scores[str(number)] = np.stack([1 - chance, chance], axis=1)
-        found = judge_best(scores, rows, Metric(name="roc_auc", resamples=400), seed, "0")
+        best = max(scores, key=lambda name: rows.value(scores[name], metric))
+        found = judge_best(scores, rows, metric, seed, "0", best)
         claimed += found.p < 0.025
         assert found.worth < found.value
+        assert judge_best(scores, rows, metric, seed, "0", "0").p > 0.5
         better = 0.4 * truth + 0.6 * scores["1"][:, 1]
-        scores["12"] = np.stack([1 - better, better], axis=1)
-        assert judge_best(scores, rows, Metric(name="roc_auc", resamples=400), seed, "0").p < 0.01
-    assert claimed <= 5, "of 60, where one and a half are expected"
+        scores["better"] = np.stack([1 - better, better], axis=1)
+        assert judge_best(scores, rows, metric, seed, "0", "better").p < 0.01
+    assert claimed <= 4, "of 40, where one is expected"
+
+
+def test_a_value_of_zero_is_one(project: Path) -> None:
+    """One short tree gives every row the commoner class."""
+    settings = ("metric={name: f1}", "tune.over={model.num_leaves: [2, 4]}", "tune.trials=2")
+    small = ("model.max_trees=1", "model.learning_rate=0.001", "slices=[]")
+    words = [word for one in (*settings, *small) for word in ("--set", one)]
+    ran = command("tune", "small.yaml", "--json", *words)
+    assert ran.code in (0, 3), ran.err
+    result = json.loads(ran.out)
+    assert {trial["value"] for trial in result["trials"]} == {0.0}
+    assert result["winner"]["best_of_many"]["count"] == 2
+
+
+def test_a_space_of_many_lists_is_not_counted() -> None:
+    over = {f"model.a{number}": tuple(range(10)) for number in range(12)}
+    space = Space.of(Tune(over=over, trials=5))
+    assert space.count(5) == 5
+    assert search_method(Tune(over=over, trials=5), space) == "tpe"
+
+
+def test_the_journal_has_pruned_and_failed_trials_as_such(tmp_path: Path) -> None:
+    space = Space.of(Tune(over={"model.a": (1, 2)}))
+    outcomes = (
+        Outcome("complete", 0.5, ""),
+        Outcome("pruned", 0.4, "", {1: 0.3, 12: 0.4}),
+        Outcome("failed", None, "no number"),
+    )
+    trials = [Trial(at, {"model.a": 1}, outcome) for at, outcome in enumerate(outcomes)]
+    write_journal(StudyFolder(tmp_path), space, trials, "max")
+    journal = JournalStorage(JournalFileBackend(str(tmp_path / "optuna.journal")))
+    noted = optuna.load_study(study_name=None, storage=journal).trials
+    assert [trial.state.name for trial in noted] == ["COMPLETE", "PRUNED", "FAIL"]
+    assert noted[1].intermediate_values == {1: 0.3, 12: 0.4}

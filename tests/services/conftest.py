@@ -27,7 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of its own, run by the user `postgres`, as it refuses root."""
+    """The URL of a database in a server of its own, run by the user `postgres`, as it refuses
+    root."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         pytest.fail("PostgreSQL is not installed: apt-get install postgresql")
@@ -44,7 +45,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     as_postgres(str(programs[-1] / "initdb"), "-D", str(folder / "data"), "-A", "trust", "-N")
     as_postgres(*start, "-o", options, "-l", str(folder / "log"), "start")
     try:
-        yield f"postgresql+psycopg2://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
+        yield f"postgresql://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
     finally:
         as_postgres(*start, "-m", "immediate", "stop")
         shutil.rmtree(folder)
@@ -58,6 +59,6 @@ def server(
     folder = tmp_path_factory.mktemp("mlflow")
     store = f"sqlite:///{folder}/mlflow.db"
     if request.param == "postgresql":
-        store = request.getfixturevalue("postgres")
+        store = request.getfixturevalue("postgres").replace("://", "+psycopg2://")
     with mlflow_server(store, folder) as started:
         yield started

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -41,40 +38,9 @@ tune:
 """
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    """The URL of a database in a server of its own, which runs as the user `postgres`."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not programs:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    if os.getuid():
-        pytest.skip("only root may start PostgreSQL as the user postgres")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="trainwright-postgres-"))
-    shutil.chown(folder, "postgres")
-
-    def run(program: str, *words: str) -> None:
-        path = str(programs[-1] / program)
-        subprocess.run(
-            [path, *words], check=True, user="postgres", cwd=folder, stdout=subprocess.DEVNULL
-        )
-
-    data = str(folder / "data")
-    run("initdb", "-D", data, "-A", "trust", "-N", "-U", "postgres")
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
-    run("pg_ctl", "-D", data, "-w", "-o", options, "-l", str(folder / "log"), "start")
-    try:
-        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    finally:
-        run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
-        shutil.rmtree(folder)
-
-
 @pytest.fixture
-def project(tmp_path: Path, database: str) -> Iterator[Path]:
-    write_project(tmp_path, CONTRACT.replace("DATABASE", database), rows=3000)
+def project(tmp_path: Path, postgres: str) -> Iterator[Path]:
+    write_project(tmp_path, CONTRACT.replace("DATABASE", postgres), rows=3000)
     with inside(tmp_path):
         yield tmp_path
 
@@ -123,11 +89,11 @@ def wait_until(is_reached: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def states(database: str) -> dict[int, str]:
+def states(postgres: str) -> dict[int, str]:
     """The trials of the newest study, as Optuna's own reader sees them."""
     import optuna
 
-    with closing(StudyDatabase(database)) as opened:
+    with closing(StudyDatabase(postgres)) as opened:
         newest = max(
             optuna.get_all_study_summaries(opened.storage), key=lambda study: study._study_id
         )
@@ -135,42 +101,42 @@ def states(database: str) -> dict[int, str]:
         return {trial.number: trial.state.name for trial in study.get_trials()}
 
 
-def check_whole(drivers: Drivers, database: str) -> None:
+def check_whole(drivers: Drivers, postgres: str) -> None:
     """Every number was given once and has a value, in the files and in the database."""
     assert drivers.ended() == list(range(COUNT))
     values = [read_json(drivers.study / f"trials/{at:04d}.json")["value"] for at in range(COUNT)]
     assert all(0.5 < value <= 1 for value in values)
-    assert states(database) == dict.fromkeys(range(COUNT), "COMPLETE")
+    assert states(postgres) == dict.fromkeys(range(COUNT), "COMPLETE")
     asked = [read_json(drivers.study / f"trials/{at:04d}.asked.json") for at in range(COUNT)]
     assert asked[0]["params"] == {}
     assert len({str(one["params"]) for one in asked}) == COUNT
 
 
-def test_two_drivers_share_the_trials_and_one_judges(drivers: Drivers, database: str) -> None:
+def test_two_drivers_share_the_trials_and_one_judges(drivers: Drivers, postgres: str) -> None:
     assert drivers.joined.wait(within(300)) == 0, Path("joined.txt").read_text()
     assert drivers.first.wait(within(300)) in (0, 3), Path("first.txt").read_text()
-    check_whole(drivers, database)
+    check_whole(drivers, postgres)
     assert len(list(drivers.study.rglob("evaluation.json"))) == 1
     lines = (drivers.study / "trials.csv").read_text().splitlines()
     assert [int(line.partition(",")[0]) for line in lines[1:]] == list(range(COUNT))
 
 
-def test_trials_of_a_killed_driver_go_on_with_the_other(drivers: Drivers, database: str) -> None:
+def test_trials_of_a_killed_driver_go_on_with_the_other(drivers: Drivers, postgres: str) -> None:
     wait_until(lambda: len(drivers.ended()) >= 3 and len(drivers.at_work()) == 2)
     drivers.joined.send_signal(signal.SIGKILL)
     assert drivers.first.wait(within(300)) in (0, 3), Path("first.txt").read_text()
     assert "is gone: it goes on here" in Path("first.txt").read_text()
-    check_whole(drivers, database)
+    check_whole(drivers, postgres)
     assert len(list(drivers.study.rglob("evaluation.json"))) == 1
 
 
 def test_a_study_whose_first_driver_was_killed_is_judged_when_it_resumes(
-    drivers: Drivers, database: str
+    drivers: Drivers, postgres: str
 ) -> None:
     wait_until(lambda: len(drivers.ended()) >= 3 and len(drivers.at_work()) == 2)
     drivers.first.send_signal(signal.SIGKILL)
     assert drivers.joined.wait(within(300)) == 0, Path("joined.txt").read_text()
-    check_whole(drivers, database)
+    check_whole(drivers, postgres)
     assert not list(drivers.study.rglob("evaluation.json"))
     before = {path: path.read_bytes() for path in drivers.study.glob("trials/*.json")}
     assert command("tune", "small.yaml", "--study", "small-study-1", "--resume").code in (0, 3)

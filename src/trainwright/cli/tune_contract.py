@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -58,14 +57,14 @@ def tune(
             raise typer.Exit(EXIT_DONE)
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
-        from trainwright.cli.render import commands_with_a_run, say_whole, show_result
+        from trainwright.cli.render import commands_with_a_run, say_whole, show_json, show_result
         from trainwright.report.page import write_report
         from trainwright.report.study_page import write_study_report
 
         write_report(result.result.folder)
         write_study_report(result.folder.path)
         if as_json:
-            typer.echo(json.dumps(result.to_json()))
+            show_json(result.to_json())
         else:
             winner = str(result.result.folder.path)
             show_result(result.result, commands_with_a_run(winner, runs), as_json=False)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -22,7 +21,6 @@ from trainwright.data.types import encoding_from_json
 
 _VALUES = "values.json"
 _HOME = "trainwright."
-_TIMES = {"datetime": datetime, "date": date}
 
 
 def write_values(value: object, folder: Path) -> None:
@@ -66,30 +64,18 @@ class _Writing:
                 return value if math.isfinite(value) else {"float": repr(value)}
             case list():
                 return [self.describe(item) for item in value]
-            case np.generic():
-                return {"scalar": value.dtype.str, "bytes": value.tobytes().hex()}
-            case bytes():
-                return {"bytes": value.hex()}
             case Path():
                 return {"path": str(value)}
-            case datetime() | date():
-                return {type(value).__name__: value.isoformat()}
-            case timedelta():
-                return {"seconds": [value.days, value.seconds, value.microseconds]}
         if id(value) not in self._values:
             self._values[id(value)] = value, self._describe_object(value)
         return self._values[id(value)][1]
 
     def _describe_object(self, value: object) -> Json:
         match value:
-            case np.ndarray() if value.dtype.hasobject:
-                return {"objects": [self.describe(item) for item in value.tolist()]}
             case np.ndarray():
-                return {"array": self._file("npy", lambda path: np.save(path, value))}
+                return {"array": self._file("npy", lambda path: np.save(path, value, False))}
             case pl.DataFrame():
                 return {"frame": self._file("arrow", value.write_ipc)}
-            case pl.Series():
-                return {"series": self._file("arrow", value.to_frame().write_ipc)}
             case Encoding():
                 return {"encoding": {**value.to_json(), **value.beside()}}
             case BaseModel():
@@ -147,22 +133,12 @@ class _Opening:
         match json:
             case {"float": text}:
                 return float(text)
-            case {"scalar": dtype, "bytes": text}:
-                return np.frombuffer(bytes.fromhex(text), np.dtype(dtype))[0]
-            case {"bytes": text}:
-                return bytes.fromhex(text)
             case {"path": text}:
                 return Path(text)
-            case {"seconds": [days, seconds, microseconds]}:
-                return timedelta(days, seconds, microseconds)
-            case {"objects": items}:
-                return np.array([self.value(item) for item in items], dtype=object)
             case {"array": name}:
                 return self._map_file(name, lambda path: np.load(path, mmap_mode="c"))
             case {"frame": name}:
                 return self._map_file(name, pl.read_ipc)
-            case {"series": name}:
-                return self._map_file(name, lambda path: pl.read_ipc(path).to_series())
             case {"encoding": content}:
                 return encoding_from_json(content)
             case {"mapping": pairs}:
@@ -177,8 +153,7 @@ class _Opening:
                 return _object(name, {key: self.value(item) for key, item in content.items()})
             case {"set": items}:
                 return frozenset(map(self.value, items))
-        ((kind, text),) = json.items()
-        return _TIMES[kind].fromisoformat(text)
+        raise ValueError(f"{sorted(json)} describe no value")
 
     def _map_file(self, name: str, read: Any) -> Any:
         if name not in self._files:

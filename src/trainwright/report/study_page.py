@@ -24,7 +24,6 @@ from trainwright.tune.proposals import search_method
 from trainwright.tune.read_study import StoredChoice, StoredStudy, read_study
 from trainwright.tune.space import Axis, Space
 from trainwright.tune.study import Trial
-from trainwright.tune.winner import CLAIMED_BELOW
 
 _TEMPLATE = "study.html.jinja"
 _CONTRACT_LETTERS = 20_000
@@ -164,14 +163,10 @@ class StudyVerdict:
 def _verdict(study: StoredStudy, choice: StoredChoice, judged: Judged) -> StudyVerdict:
     run, of_many = study.run_of(choice.trial), choice.of_many
     sentences = [f"Kept: {_label(choice.trial)}, {_reason(study, choice)}."]
-    claim = (
-        "is better than the contract as written, beyond what the best of so many is by chance"
-        if of_many.p < CLAIMED_BELOW
-        else "is not shown to be better than the contract as written"
-    )
-    if choice.best:
-        trials = many(of_many.count, "trial")
-        sentences.append(f"The best of {trials} {claim} (p = {of_many.p:.3f}).")
+    if choice.trial:
+        claim = "is better" if choice.is_claimed else "is not shown to be better"
+        beyond = f"after {many(of_many.count, 'trial')} (p = {of_many.p:.3f})"
+        sentences.append(f"It {claim} than the contract as written {beyond}.")
     for evaluation in judged:
         if interval := evaluation.evaluation.metrics.get(study.metric):
             value = f"{show_value(interval.value)} ({show_range(interval)})"

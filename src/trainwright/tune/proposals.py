@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.metric import Direction
@@ -13,6 +15,7 @@ from trainwright.tune.space import Params, Space
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -23,17 +26,21 @@ def search_method(section: Tune, space: Space) -> Method:
     """What `auto` means for a space."""
     if section.method != "auto":
         return section.method
-    return "grid" if space.size < section.trials else "tpe"
+    return "grid" if space.count(section.trials) < section.trials else "tpe"
 
 
-def new_study(direction: Direction, name: str = "study") -> Study:
-    """A study in memory."""
+def new_study(
+    direction: Direction, name: str = "study", storage: BaseStorage | None = None
+) -> Study:
+    """A study of Optuna, in memory without a storage."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     return optuna.create_study(
-        direction="maximize" if direction == "max" else "minimize", study_name=name
+        direction="maximize" if direction == "max" else "minimize",
+        study_name=name,
+        storage=storage,
     )
 
 
@@ -77,7 +84,8 @@ class Proposals:
         return self._space.suggest(trial)
 
     def tell(self, number: int, value: float | None) -> None:
-        """The result of a trial that was asked for; None where it failed."""
+        """The result of a trial that was asked for; None where it failed. One that was pruned has
+        the value that it had reached."""
         from optuna.trial import TrialState
 
         if number not in self._asked:
@@ -94,8 +102,16 @@ class Proposals:
             add_trial(self._study, self._space, params, value)
 
 
-def add_trial(study: Study, space: Space, params: Params, value: float | None) -> None:
-    """Add a finished trial to a study; without a value, a failed one."""
+def add_trial(
+    study: Study,
+    space: Space,
+    params: Params,
+    value: float | None,
+    steps: Mapping[int, float] = MappingProxyType({}),
+    state: str = "complete",
+) -> None:
+    """Add an ended trial to a study, with its validations by step; without a value, a failed one. A
+    pruned one has in Optuna the value of its last validation."""
     from optuna.trial import TrialState
 
     study.enqueue_trial(dict(params))
@@ -103,5 +119,11 @@ def add_trial(study: Study, space: Space, params: Params, value: float | None) -
     for axis in space.axes:
         if axis.path in params:
             axis.suggest(trial)
-    state = TrialState.FAIL if value is None else TrialState.COMPLETE
-    study.tell(trial, value, state=state)
+    for step in sorted(steps):
+        trial.report(steps[step], step)
+    if value is None:
+        study.tell(trial, state=TrialState.FAIL)
+    elif state == "pruned":
+        study.tell(trial, state=TrialState.PRUNED)
+    else:
+        study.tell(trial, value)

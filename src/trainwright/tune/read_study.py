@@ -102,20 +102,15 @@ def read_study(path: Path) -> StoredStudy:
         winner = content.get("winner")
         choice: StoredChoice | Literal["none"] = StoredChoice.read(winner) if winner else "none"
     trials, metric, confidence = list[Trial](), "", 0.95
-    for asked in sorted(folder.trials.glob(f"*{ASKED}")):
-        number = int(asked.name.split(".")[0])
+    for number in folder.numbers():
         files = folder.files(number)
-        with damage_in(asked):
-            params: Params = read_json(asked)["params"]
-        # The trainings of folds have runs of their own.
-        runs = sorted(folder.trials.glob(f"{files.name}*/"))
-        plans = [RunFolder(run).plan for run in runs if RunFolder(run).plan.is_file()]
-        for plan in plans[: 0 if metric and number else 1]:
-            with damage_in(plan):
-                contract = read_json(plan)["contract"]
-                metric = contract["metric"]["name"]
-                confidence = float(contract["metric"]["confidence"])
-                params = params or space.values_of(contract)
+        with damage_in(files.path(ASKED)):
+            params: Params = read_json(files.path(ASKED))["params"]
+        if (not metric or not number) and (plan := folder.plan_of(number)):
+            section_of_metric = plan["contract"]["metric"]
+            metric = section_of_metric["name"]
+            confidence = float(section_of_metric["confidence"])
+            params = params or space.values_of(plan["contract"])
         with damage_in(files.path(OUTCOME)):
             outcome = files.outcome()
         if outcome:

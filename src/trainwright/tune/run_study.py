@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.sections.metric import METRICS
-from trainwright.core.files import Json
+from trainwright.core.files import Json, write_text
 from trainwright.run.request import Request
 from trainwright.run.run_context import Result
 from trainwright.run.screen import Screen
 from trainwright.tune.database import StudyDatabase
-from trainwright.tune.records import write_journal, write_table
+from trainwright.tune.records import trials_frame, write_journal
 from trainwright.tune.shared_study import SharedSearch, plan_joined
 from trainwright.tune.study import Search, StudyPlan, Trial, plan_study
 from trainwright.tune.study_folder import StudyFolder
@@ -82,16 +82,13 @@ def run_study(request: Request, screen: Screen) -> StudyResult:
     direction = METRICS[contract.metric.name].direction
     with plan.folder.lock():
         trials, seconds = run_trials(plan, screen)
-        write_table(plan.folder, plan.space, trials)
+        write_text(plan.folder.path / "trials.csv", trials_frame(trials).write_csv())
         write_journal(plan.folder, plan.space, trials, direction)
         winner = choose_winner(plan, trials)
         for line in describe_winner(winner, contract.metric.name):
             screen.say(line)
+        # Before the test rows are opened: a study that dies then goes on with this winner.
+        plan.folder.write(seconds=seconds, trials=plan.section.trials, winner=winner.record())
         result = judge_winner(plan, winner, screen)
-        plan.folder.write(
-            seconds=seconds,
-            trials=plan.section.trials,
-            winner=winner.record(),
-            run=result.name,
-        )
+        plan.folder.write(run=result.name)
     return StudyResult(plan.folder, trials, winner, result)

@@ -21,7 +21,7 @@ from trainwright.run.mapped_rows import open_rows, write_rows
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
 from trainwright.tune.database import StudyDatabase, database_errors
-from trainwright.tune.proposals import add_trial, sampler_of_trial, search_method
+from trainwright.tune.proposals import add_trial, new_study, sampler_of_trial, search_method
 from trainwright.tune.scored_rows import TrialRows
 from trainwright.tune.space import read_space
 from trainwright.tune.study import Search, StudyPlan, Trial, trial_request
@@ -86,8 +86,9 @@ class SharedSearch:
         contract = plan.data.ready.plan.contract
         self._seed, self._direction = contract.seed, METRICS[contract.metric.name].direction
         self._method = search_method(plan.section, plan.space)
-        grid = plan.space.size + 1 if self._method == "grid" else math.inf
-        self._count = int(min(plan.section.trials, grid))
+        self._count = plan.section.trials
+        if self._method == "grid":
+            self._count = min(self._count, 1 + int(plan.space.count(self._count)))
         self._as_written = plan.values_as_written
         shared = plan.folder.read().get("shared") or self._create()
         if shared["trials"] != plan.section.trials:
@@ -205,14 +206,8 @@ class SharedSearch:
 
     def _create(self) -> Json:
         """A study in the database, which no other driver sees before it is complete."""
-        import optuna
-
         name = f"{self._plan.folder.name}-{secrets.token_hex(4)}"
-        study = optuna.create_study(
-            storage=self._database.storage,
-            study_name=name,
-            direction="maximize" if self._direction == "max" else "minimize",
-        )
+        study = new_study(self._direction, name, self._database.storage)
         for params, value in self._plan.earlier_trials:
             add_trial(study, self._plan.space, params, value)
         rows = write_rows(self._plan.data.ready, self._plan.folder.path / "rows").name

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast, final
 
-from trainwright.contract.key_paths import as_key
+from trainwright.contract.key_paths import as_key, names_of
 from trainwright.contract.reading.read_contract import Document, placed, read_contract
 from trainwright.contract.sections.run_settings import Searched, Tune, Value
 from trainwright.core.errors import ContractMistake, Problem
@@ -67,10 +67,7 @@ class Space:
     @classmethod
     def of(cls, section: Tune) -> Space:
         """That of a contract, whose rules were checked."""
-        waiting = {
-            path: one if isinstance(one, Searched) else Searched(values=one)
-            for path, one in section.over.items()
-        }
+        waiting = section.axes
         ordered = list[Axis]()
         while waiting:
             ready = [
@@ -100,11 +97,11 @@ class Space:
                 seen.add(key)
                 yield params
 
-    @property
-    def size(self) -> float:
-        """Number of combinations; infinite with an interval."""
+    def count(self, most: int) -> float:
+        """Number of combinations, of which at most so many are counted; infinite with an
+        interval."""
         if all(axis.section.values for axis in self.axes):
-            return sum(1 for _ in self.combinations())
+            return sum(1 for _ in itertools.islice(self.combinations(), most))
         return math.inf
 
     def values_of(self, contract: Json) -> dict[str, Value]:
@@ -114,7 +111,7 @@ class Space:
             if not axis.is_active(params):
                 continue
             value = contract
-            for part in axis.path.split("."):
+            for part in names_of(axis.path):
                 value = value.get(part) if isinstance(value, Mapping) else None
             if not isinstance(value, bool | int | float | str):
                 return {}

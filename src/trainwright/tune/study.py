@@ -27,7 +27,7 @@ from trainwright.tune.database import StudyDatabase
 from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
 from trainwright.tune.proposals import Proposals, search_method
 from trainwright.tune.scored_rows import TrialRows
-from trainwright.tune.space import NO_SEARCH, Params, Space, overrides_of, read_space
+from trainwright.tune.space import NO_SEARCH, Params, Space, read_space
 from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.trial import Outcome, TrialRequest
 from trainwright.tune.warm_start import KnownTrials, read_known
@@ -154,13 +154,11 @@ class Search:
         contract = plan.data.ready.plan.contract
         self._plan, self._screen = plan, screen
         self._rows = write_rows(plan.data.ready, plan.folder.path / "rows")
-        self._metric = contract.metric.name
-        self._direction = METRICS[self._metric].direction
+        self._direction = METRICS[contract.metric.name].direction
         method = search_method(plan.section, plan.space)
         self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
         for params, value in plan.earlier_trials:
             self._proposals.learn(params, value)
-        self._shared = plan.request.overrides
         self._runner: TrialRunner
         match plan.section.parallel:
             case Ray() as cluster:
@@ -209,8 +207,7 @@ class Search:
         asked = TrialRequest(
             contract=self._plan.document.source.text,
             folder=str(self._plan.document.source.folder),
-            shared=self._shared,
-            overrides=overrides_of(params),
+            shared=self._plan.request.overrides,
             params=params,
             rows=str(self._rows.absolute()),
             section=self._plan.section,

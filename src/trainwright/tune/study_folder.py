@@ -11,12 +11,12 @@ from typing import Self, final
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.run_settings import Tune
 from trainwright.core.errors import DataChanged, Mistake, Problem
-from trainwright.core.files import Json, check_name, child_of, read_json, write_json
+from trainwright.core.files import Json, check_name, child_of, damage_in, read_json, write_json
 from trainwright.run.request import Request
 from trainwright.tracking.lock import RunLock
-from trainwright.tracking.run_folder import make_root
+from trainwright.tracking.run_folder import RunFolder, make_root
 from trainwright.tracking.run_list import STUDY
-from trainwright.tune.trial import TrialFiles
+from trainwright.tune.trial import ASKED, TrialFiles
 
 _FREE = ("trials", "storage")
 """Keys of `tune` that may differ when a study goes on."""
@@ -47,6 +47,19 @@ class StudyFolder:
     def files(self, number: int) -> TrialFiles:
         """Those of a trial."""
         return TrialFiles(self.trials, number)
+
+    def plan_of(self, number: int) -> Json:
+        """The plan of a trial's first training, which may be one of a fold; empty before it has
+        one."""
+        for path in sorted(self.trials.glob(f"{self.files(number).name}*/")):
+            if (plan := RunFolder(path).plan).is_file():
+                with damage_in(plan):
+                    return read_json(plan)
+        return {}
+
+    def numbers(self) -> list[int]:
+        """Those of the trials that were asked for."""
+        return sorted(int(path.name.split(".")[0]) for path in self.trials.glob(f"*{ASKED}"))
 
     def lock(self) -> RunLock:
         """Take the study for this process.
@@ -156,7 +169,7 @@ def _check_same(folder: StudyFolder, request: Request, asked: Json, section: Tun
 
 
 def _next_name(request: Request, contract: str) -> str:
-    """The next free name; to go on, the newest study of the contract that has no result yet."""
+    """The next free name; to go on, that of the newest study of the contract."""
     pattern = re.compile(re.escape(contract) + r"-study-([0-9]{1,5})")
     numbers = [0]
     if request.runs.is_dir():

@@ -3,6 +3,7 @@ and leaves its score, or the reason why it has none, next to its run."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -30,11 +31,11 @@ from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StreamScreen
 from trainwright.tune.pruning import PruneRule
 from trainwright.tune.scored_rows import TrialRows
-from trainwright.tune.space import Params
+from trainwright.tune.space import Params, overrides_of
 
-ASKED, OUTCOME, SCORES, LOG = ".asked.json", ".json", ".npy", ".log"
+ASKED, OUTCOME, SCORES = ".asked.json", ".json", ".npy"
 """What a trial is to fit; what came of it, written last; its predictions of the rows by which
-trials are compared; what its training said."""
+trials are compared."""
 
 
 @final
@@ -88,13 +89,12 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
     """What a trial fits: the text of the contract and where its paths start, the overrides that all
-    trials share and its own, its values by path, the folder of the prepared rows, the section
-    of the search and the validations of the trials before."""
+    trials share, its own values by path, the folder of the prepared rows, the section of the search
+    and the validations of the trials before."""
 
     contract: str
     folder: str
     shared: Sequence[str]
-    overrides: Sequence[str]
     params: Params
     rows: str
     section: Tune
@@ -110,9 +110,9 @@ class TrialRequest:
 
     def write(self, files: TrialFiles) -> None:
         """Write that of a trial."""
-        content = {name: getattr(self, name) for name in self.__slots__}
-        section = self.section.model_dump(mode="json")
-        write_json(files.path(ASKED), {**content, "section": section})
+        write_json(
+            files.path(ASKED), {**asdict(self), "section": self.section.model_dump(mode="json")}
+        )
 
 
 def run_trial(trials: str, number: int) -> None:
@@ -120,10 +120,10 @@ def run_trial(trials: str, number: int) -> None:
     trial unfinished; it goes on when the study does."""
     files = TrialFiles(Path(trials), number)
     request = TrialRequest.read(files)
-    with files.path(LOG).open("a", encoding="utf-8") as log, code_allowed(request.allow_code):
-        screen = StreamScreen(log)
+    with code_allowed(request.allow_code):
         try:
-            outcome = _fit(request, files, screen)
+            # What it says is in the log of its run.
+            outcome = _fit(request, files, StreamScreen(io.StringIO()))
         except (Interrupted, RunLocked) as error:
             sys.exit(error.exit_code)
         except (TrainwrightError, MemoryError) as error:
@@ -136,9 +136,10 @@ def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcom
     """Train with each seed and fold; a training that was begun goes on."""
     text = ContractText(asked.contract, Path(asked.folder))
     data = open_rows(Request(text, asked.shared), Path(asked.rows))
-    request = Request(text, (*asked.shared, *asked.overrides), files.trials, resume=True)
+    overrides = overrides_of(asked.params)
+    request = Request(text, (*asked.shared, *overrides), files.trials, resume=True)
     rows = TrialRows.of(data, asked.section)
-    data = prepare_as_asked(data, request, asked.overrides, screen)
+    data = prepare_as_asked(data, request, overrides, screen)
     contract = data.ready.plan.contract
     fits, values, scores = list[ContractFit](), list[float](), list[Floats]()
     rule = PruneRule(asked.section.stop, asked.before, contract.metric.name)

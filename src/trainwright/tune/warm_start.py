@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from trainwright.contract.reading.read_contract import Document
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import many
-from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.screen import Screen, labelled
-from trainwright.tracking.run_folder import RunFolder
 from trainwright.tune.space import Params, Space
 from trainwright.tune.study_folder import StudyFolder, is_study
-from trainwright.tune.trial import ASKED, TrialFiles
 
 KnownTrials = Sequence[tuple[Params, float]]
 """Values of trials, with the metric that they reached."""
@@ -33,17 +30,16 @@ def read_known(document: Document, start: str, space: Space, screen: Screen) -> 
     if not is_study(study.path):
         raise Mistake(_wrong("there is no study in this folder", start, "the folder of a study"))
     known, complete = list[tuple[Params, float]](), 0
-    for path in sorted(study.trials.glob(f"*{ASKED}")):
-        files = TrialFiles(study.trials, int(path.name.partition(".")[0]))
-        outcome = files.outcome()
+    for number in study.numbers():
+        outcome = study.files(number).outcome()
         if outcome is None or outcome.state != "complete" or outcome.value is None:
             continue
         complete += 1
-        contract = read_planned(RunFolder(study.trials / files.name))
-        if contract.metric.name != metric:
+        contract = study.plan_of(number)["contract"]
+        if contract["metric"]["name"] != metric:
             what = "the study to start from has another metric"
-            raise Mistake(_wrong(what, contract.metric.name, metric))
-        if params := space.values_of(contract.model_dump(mode="json")):
+            raise Mistake(_wrong(what, contract["metric"]["name"], metric))
+        if params := space.values_of(contract):
             known.append((params, outcome.value))
     if not complete:
         raise Mistake(_wrong("the study has no complete trial", start, "one that has some"))

@@ -30,9 +30,6 @@ from trainwright.tune.space import overrides_of
 from trainwright.tune.study import StudyPlan, Trial
 from trainwright.tune.trial import SCORES, prepare_as_asked
 
-_MOST_COMPARED = 20
-"""Trials that are compared row by row, the best by their value; the others are no candidates."""
-
 CLAIMED_BELOW = 0.025
 """The probability of chance below which a gain over the contract as written is claimed: that of an
 interval of 95% whose lower end is above 0."""
@@ -76,34 +73,36 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
         NonFinite: no trial has a value.
     """
     contract = plan.data.ready.plan.contract
-    direction = METRICS[contract.metric.name].direction
+    metric, direction = contract.metric, METRICS[contract.metric.name].direction
     sign = 1 if direction == "max" else -1
-    valued = [trial for trial in trials if trial.outcome.state == "complete"]
-    valued = [trial for trial in valued if np.isfinite(trial.outcome.value or np.nan)]
+    valued = [
+        (trial.outcome.value, trial)
+        for trial in trials
+        if trial.outcome.state == "complete" and trial.outcome.value is not None
+    ]
     if not valued:
         reasons = "; ".join(sorted({trial.outcome.reason for trial in trials}))
         raise NonFinite(f"no trial of {plan.folder.name} has a value: {reasons}")
-    ordered = sorted(valued, key=lambda trial: -sign * (trial.outcome.value or 0.0))
-    best = ordered[0].label
-    by_name = {trial.label: trial for trial in ordered[:_MOST_COMPARED]}
-    by_name |= {trial.label: trial for trial in ordered if not trial.number}
+    valued.sort(key=lambda pair: -sign * pair[0])
+    by_name = {trial.label: trial for _, trial in valued}
+    names = list(by_name)
     scores = {
         name: np.asarray(np.load(plan.folder.files(trial.number).path(SCORES)), np.float64)
         for name, trial in by_name.items()
     }
-    default = next((name for name in by_name if not by_name[name].number), best)
-    kept = best
+    kept = best = names[0]
+    default = next((name for name in names if not by_name[name].number), best)
     if plan.section.choice == "simplest":
-        compared = compare_candidates(scores, plan.rows, contract.metric, contract.seed, best)
-        # None that is worse than the contract as written. They stand in the order of their values,
-        # which the sort keeps within a size.
-        names = list(by_name)[: list(by_name).index(default) + 1]
-        names.sort(key=lambda name: round(math.log2(max(by_name[name].outcome.megabytes, 1e-6))))
-        kept = choose_simplest(compared, names, direction)
-    of_many = judge_best(scores, plan.rows, contract.metric, contract.seed, default)
-    of_many = replace(of_many, count=len(valued))
-    against = compare_candidates(scores, plan.rows, contract.metric, contract.seed, default)
-    gains = {by_name[name].number: one for name, one in against.items()}
+        # None that is worse than the contract as written; the sort keeps the order of the values
+        # within a size.
+        able = names[: names.index(default) + 1]
+        able.sort(key=lambda name: round(math.log2(max(by_name[name].outcome.megabytes, 1e-6))))
+        some = {name: scores[name] for name in able}
+        compared = compare_candidates(some, plan.rows, metric, contract.seed, best)
+        kept = choose_simplest(compared, able, direction)
+    of_many = judge_best(scores, plan.rows, metric, contract.seed, default, kept)
+    against = compare_candidates(scores, plan.rows, metric, contract.seed, default)
+    gains = {by_name[name].number: pair for name, pair in against.items()}
     return Winner(by_name[kept], by_name[best], gains, of_many)
 
 
@@ -146,7 +145,9 @@ def describe_winner(winner: Winner, metric: str) -> list[str]:
         said += ", the smallest model whose interval reaches the best"
     if winner.trial.number and 0 in winner.compared:
         gain = winner.compared[winner.trial.number].gain
-        said += f" · {show_number(gain.value)} ({gain.bounds}) over the contract as written"
-    claim = "better" if of_many.p < CLAIMED_BELOW else "not shown to be better"
-    said += f" · the best of {of_many.count} is {claim} than it (p {of_many.p:.3f})"
+        claim = "better than" if winner.is_claimed else "not shown to be better than"
+        said += (
+            f" · {show_number(gain.value)} ({gain.bounds}) over the contract as written: {claim} "
+            f"it after {of_many.count} trials (p {of_many.p:.3f})"
+        )
     return [*lines, labelled("kept", said)]

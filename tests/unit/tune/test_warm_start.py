@@ -97,3 +97,13 @@ def test_another_folder_or_metric_is_one_message(
     assert word in ran.err
     assert "tune.start" in ran.err
     assert not Path("runs/refused").exists()
+
+
+def test_a_study_with_folds_is_one_to_start_from(project: Path) -> None:
+    words = ("--set", "tune.folds=2", "--set", "tune.trials=3")
+    assert command("tune", "small.yaml", "--study", "folded", *words).code in (0, 3)
+    words = ("--set", "tune.start=runs/folded", "--set", "tune.trials=2")
+    ran = command("tune", "small.yaml", "--study", "after", *words)
+    assert ran.code in (0, 3), ran.err
+    assert "of 3 complete trials of runs/folded lie in this space" in ran.err
+    assert project.is_dir()

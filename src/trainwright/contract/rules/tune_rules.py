@@ -28,10 +28,7 @@ def check_search(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
     section = contract.tune
     if section == "off":
         return
-    axes = {
-        path: one if isinstance(one, Searched) else Searched(values=one)
-        for path, one in section.over.items()
-    }
+    axes = section.axes
     for path, axis in axes.items():
         place = join("tune.over", path)
         if fixed := next((one for one in FIXED if f"{path}.".startswith(f"{one}.")), ""):
@@ -46,6 +43,9 @@ def check_search(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
         what, fix = "machines share a study through PostgreSQL", "remove storage"
         expected = "auto, or a URL such as postgresql://host/database"
         yield Problem(what, "tune.storage", section.storage, expected, fix)
+    if section.folds != "off" and section.stop != "off":
+        what = "a trial is ended by the validations of one training, and folds have several"
+        yield Problem(what, path="tune.stop", found=section.stop, fix="remove stop, or folds")
     if section.folds != "off" and (count := fold_count(contract.data)):
         what = "trials are scored on folds, or the contract is judged on folds: not both"
         found = f"{section.folds}, and data.split.folds {count}"

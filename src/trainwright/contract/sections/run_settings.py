@@ -286,8 +286,9 @@ class Tune(Section):
     lengths (Li et al. 2018, JMLR 18:185)."""
 
     choice: Literal["simplest", "best"] = "simplest"
-    """Which trial is kept: the `best`, or, of those whose paired interval reaches it, the one of
-    the smallest model; models of sizes within a factor of two count as alike."""
+    """Which trial is kept: the `best`, or, of those that are no worse than the contract as written
+    and whose paired interval reaches the best, the one of the smallest model; models of sizes
+    within a factor of two count as alike."""
 
     start: str = ""
     """A study of the same metric whose trials are known before the first; its folder."""
@@ -296,3 +297,11 @@ class Tune(Section):
     """Where trials are recorded: `auto` in a journal file of the study's folder; the URL of a
     PostgreSQL database, without a password, for several machines, each of which is given
     `trainwright tune CONTRACT --join STUDY`."""
+
+    @property
+    def axes(self) -> dict[str, Searched]:
+        """The searched paths, lists as sections too."""
+        return {
+            path: one if isinstance(one, Searched) else Searched(values=one)
+            for path, one in self.over.items()
+        }

@@ -19,7 +19,8 @@ from trainwright.evaluation.metrics.weighted_metrics import weigh
 @dataclass(frozen=True, slots=True)
 class BestOfMany:
     """The best of `count` candidates: its value, what other rows let expect of it (`worth`), and
-    the probability `p` of a gain this large over the default if no candidate were better."""
+    the probability `p` that the best of so many gains as much over the default as the kept one if
+    none were better."""
 
     count: int
     value: float
@@ -28,15 +29,21 @@ class BestOfMany:
 
 
 def judge_best(
-    scores: Mapping[str, Floats], rows: AnsweredRows, metric: Metric, seed: int, default: str
+    scores: Mapping[str, Floats],
+    rows: AnsweredRows,
+    metric: Metric,
+    seed: int,
+    default: str,
+    kept: str,
 ) -> BestOfMany:
-    """The best of candidates on shared resamples of their rows.
+    """The best of candidates on shared resamples of their rows; all that there were, as the best of
+    some are not the best of many.
 
     The worth is the value less the mean, over the resamples, of what the best of a resample has
     there beyond its value on all rows, and the best of all has not. `p` is that of the reality
     check (White 2000, Econometrica 68:1097): how often the largest gain over the default in a
-    resample, less the gains on all rows, reaches the largest gain found. Both allow for candidates
-    that are alike.
+    resample, less the gains on all rows, reaches that of the kept candidate. Both allow for
+    candidates that are alike.
     """
     everything = np.arange(len(rows))
     weighted = [weigh(metric.name, rows.answers(one), metric) for one in scores.values()]
@@ -50,9 +57,10 @@ def judge_best(
     best, best_of_all = np.argmax(drawn, axis=0), int(np.argmax(values))
     surplus = (drawn.max(axis=0) - values[best]) - (drawn[best_of_all] - values[best_of_all])
     optimism = float(np.mean(surplus)) if defined.any() else np.nan
-    at = list(scores).index(default)
+    names = list(scores)
+    at = names.index(default)
     gains = values - values[at]
     largest = np.max(drawn - drawn[at] - gains[:, None], axis=0)
-    p = (1 + int(np.sum(largest >= gains.max()))) / (1 + len(largest))
+    p = (1 + int(np.sum(largest >= gains[names.index(kept)]))) / (1 + len(largest))
     value = float(values.max())
     return BestOfMany(len(scores), sign * value, sign * (value - optimism), p)

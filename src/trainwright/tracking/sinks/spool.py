@@ -107,7 +107,7 @@ class Spool:
             after.sequence = int(event["sequence"])
             kind, step = event.get("event"), int(event.get("step", 0))
             if kind == "validated" and step > after.validated:
-                points += _points(event["values"], step, _milliseconds(event["time"]))
+                points += _points(event["values"], step, milliseconds_of(event["time"]))
                 after.validated = step
             elif kind in (*_REPEATS, "resumed"):
                 rewound = kind in _REPEATS and after.rewind(step)
@@ -137,5 +137,6 @@ def _name_in_windows(name: str) -> str:
     return f"window/{name}" if name.startswith(OWN) else name
 
 
-def _milliseconds(shown: str) -> int:
+def milliseconds_of(shown: str) -> int:
+    """Milliseconds since 1970 of a time in ISO format."""
     return round(1000 * datetime.fromisoformat(shown).timestamp())

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, final
@@ -14,7 +13,7 @@ from typing import Literal, final
 from trainwright.contract.sections.run_settings import Tracking
 from trainwright.core.files import Json, read_json
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.sinks.spool import Point
+from trainwright.tracking.sinks.spool import Point, milliseconds_of
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -95,11 +94,12 @@ class TrackedTraining:
 
     def began_at(self) -> int | None:
         """Milliseconds since 1970 of the first start of the run."""
-        return _milliseconds(str(_read(self.run.record).get("started", ""))) or None
+        started = str(_read(self.run.record).get("started", ""))
+        return milliseconds_of(started) if started else None
 
     def end_milliseconds(self) -> int | None:
         """Milliseconds since 1970 of the end of the latest attempt; None without one."""
-        return _milliseconds(self.ended()) or None
+        return milliseconds_of(ended) if (ended := self.ended()) else None
 
     def status(self) -> Status:
         """How the run has ended."""
@@ -195,7 +195,3 @@ def _bounds(name: str, interval: Mapping[str, Json]) -> Iterator[tuple[str, floa
     yield name, interval["value"]
     yield f"{name}/low", interval["low"]
     yield f"{name}/high", interval["high"]
-
-
-def _milliseconds(shown: str) -> int:
-    return round(1000 * datetime.fromisoformat(shown).timestamp()) if shown else 0
