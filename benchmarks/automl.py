@@ -63,11 +63,11 @@ from trainwright.tracking.run_folder import RunFolder
 PEER = Path(__file__).resolve().parents[1] / ".venv-automl" / "bin" / "python"
 CHILD = Path(__file__).resolve().parent / "automls" / "autogluon_child.py"
 SECONDS, ROWS, CALLS, FURTHER = 120.0, 50_000, 50, 10
-PROPOSED = ("exclude", "columns", "split", "positive")
+PROPOSED = ("exclude", "columns", "split", "positive", "missing_target")
 PRESETS = ("medium_quality", "good_quality")
 OURS, THEIRS = "ours", "AutoGluon"
 
-MODEL = {"kind": "auto", "ensemble": "always", "choice": "best"}
+MODEL = {"kind": "auto"}
 
 
 @final
@@ -236,7 +236,7 @@ def contract_of(table: Table, frame: pl.DataFrame, folder: Path, seconds: float)
 
 def compare_one(table: Table, given: argparse.Namespace) -> Iterator[Pair]:
     """Train ours on one table, and AutoGluon with each preset."""
-    frame = table.read()
+    frame = table.read().drop_nulls(table.target or TARGETS[table.name])
     frame = frame[spread_rows(frame.height, min(given.rows, frame.height))]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

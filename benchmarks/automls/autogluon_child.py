@@ -18,7 +18,10 @@ from typing import Any
 
 import pandas as pd
 
-METRICS = {"f1_macro": "f1_macro", "roc_auc": "roc_auc", "rmse": "root_mean_squared_error"}
+METRICS = {
+    **{name: name for name in ("average_precision", "f1_macro", "roc_auc")},
+    "rmse": "root_mean_squared_error",
+}
 
 
 def main() -> None:

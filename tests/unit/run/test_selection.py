@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("selection")
     write_project(folder, AUTO)
     with inside(folder):
-        trains("simplest", "model.ensemble=false")
+        trains("simplest", "model.ensemble=false", "model.choice=simplest")
         trains("mixed", "model.ensemble=always", "model.bagging=3")
         yield folder
 
@@ -154,7 +154,8 @@ def test_the_report_shows_the_ladder(trained: Path) -> None:
 
 @pytest.mark.extended
 def test_a_kept_linear_model_is_the_linear_baseline(project: Path) -> None:
-    ran = trains("one", "model.candidates=[dummy, linear]", "metric.target=every_baseline")
+    kept = ("model.candidates=[dummy, linear]", "model.choice=simplest")
+    ran = trains("one", *kept, "metric.target=every_baseline")
     assert ladder("one")["chosen"] == "linear"
     assert ladder("one")["folds"] == 5
     assert "minus linear baseline" not in ran.out
@@ -163,11 +164,19 @@ def test_a_kept_linear_model_is_the_linear_baseline(project: Path) -> None:
 
 
 def test_an_ensemble_that_is_not_better_is_not_kept(project: Path) -> None:
-    trains("one", "model.ensemble=true", "model.candidates=[linear, boosting]")
+    kept = ("model.ensemble=true", "model.candidates=[linear, boosting]")
+    trains("one", *kept, "model.choice=simplest")
     found = ladder("one")
     assert found["ensemble"][0]["gain"]["low"] <= 0
     assert found["chosen"] != "ensemble"
     assert "ensemble" in rungs("one")
+
+
+def test_the_best_of_candidates_and_ensembles_is_kept(project: Path) -> None:
+    trains("one", "model.candidates=[dummy, linear, boosting]")
+    values = {rung["name"]: rung["score"]["value"] for rung in ladder("one")["rungs"]}
+    assert "ensemble" in values
+    assert ladder("one")["chosen"] == max(values, key=lambda name: values[name])
 
 
 @pytest.mark.extended

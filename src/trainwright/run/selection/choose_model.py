@@ -159,7 +159,7 @@ def _ensembles_above(
     """The ensemble that is kept in place of the best candidate and why, if there is one."""
     selection, metric = ModelSelection.of(contract.model), contract.metric
     direction = METRICS[metric.name].direction
-    if selection.stacks and selection.choice == "best":
+    if selection.choice == "best" and selection.ensemble != "always":
         values = {one.name: compared[one.name].score.value for one in ensembles}
         values[best] = compared[best].score.value
         name = best_of(values, direction)

@@ -90,15 +90,15 @@ class ModelSelection(ModelSection):
 
     ensemble: bool | Literal["weighted", "stacked", "always"] = "weighted"
     """Whether several candidates together may be the model. `weighted`, or `true`: their weighted
-    mean (Caruana et al. 2004, doi:10.1145/1015330.1015432), if its paired interval is above the
-    best single candidate. `stacked`: that, or a second level fitted to their held-out scores
-    (Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1), which has to be above the mean as well; with
-    `choice: best` the best value of all counts. `always`: the weighted mean in any case. Several
-    targets share the weights, and have no second level."""
+    mean (Caruana et al. 2004, doi:10.1145/1015330.1015432), cross-fitted. `stacked`: that, or a
+    second level fitted to their held-out scores (Wolpert 1992,
+    doi:10.1016/S0893-6080(05)80023-1). `always`: the weighted mean in any case. Several targets
+    share the weights, and have no second level."""
 
-    choice: Literal["simplest", "best"] = "simplest"
-    """Which candidate is kept: the `simplest` whose paired interval to the best reaches it, or the
-    `best`."""
+    choice: Literal["simplest", "best"] = "best"
+    """What is kept: the `best` value of candidates and ensembles, or the `simplest` within noise:
+    the first candidate whose paired interval reaches the best one, and an ensemble only if its
+    interval is above the best candidate, a second level only above the mean."""
 
     bagging: Auto | Literal["off"] | Annotated[int, Field(ge=2, le=20)] = "auto"
     """Folds of the training and validation rows together: each candidate is then the mean of as
