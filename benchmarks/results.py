@@ -82,8 +82,8 @@ beside them is TF-IDF with a linear model. Figures of these encoders and of the 
 on a quiet machine stand in the [benchmarks](benchmarks.md#encoders-of-texts).
 
 A difference of 0 is that of a choice that is the linear model itself. The forecasts of `airline`
-are calibrated on the years 1955 to 1957, whose errors were smaller than those before and after: the
-shifts make the intervals too narrow, and cost more than they give.
+are calibrated on the years 1955 to 1957, whose errors were smaller than those before and after: an
+interval that is never narrowed holds what it says there, and costs a little more than it gives.
 """
 
 

@@ -103,6 +103,13 @@ TEXTS = [
 
 CASES = (
     found(
+        "remove the column from data.known if it is not known before its time",
+        "data={kind: series, path: rows.csv, target: y, time: day, horizon: 3, season: 1}",
+        "data.known=[x]",
+        does=("data.known=[]",),
+        rows=csv(y=NUMBERS, x=[one * 2 for one in NUMBERS], day=list(range(ROWS))),
+    ),
+    found(
         "list the column in data.exclude if it is not known when a prediction is made",
         does=("data.exclude=[x]",),
         rows=csv(x=[label == "yes" for label in LABELS]),

@@ -59,6 +59,37 @@ def judged(run: Path) -> Any:
     return read_json(run / "evaluation.json")["evaluation"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "status", "outcome"),
+    [
+        ((), "invalid", ["changes_decision"]),
+        (
+            ("data.audit.accept=[{finding: leak, columns: [booked], reason: sold out}]",),
+            "met",
+            ["accepted"],
+        ),
+        (("data.known=[holiday]",), "met", []),
+    ],
+)
+def test_a_known_column_that_tells_the_target_makes_the_verdict_invalid(
+    tmp_path: Path, settings: tuple[str, ...], status: str, outcome: list[str]
+) -> None:
+    noise = np.random.default_rng(0).normal(size=600)
+    sales = made_series(300).with_columns(booked=pl.col("sales") / 2 + noise / 10)
+    text = CONTRACT.replace("[holiday]", "[holiday, booked]") + "metric: {target: dummy}\n"
+    contract = write_contract(tmp_path, sales, text)
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", contract, "--runs", tmp_path / "runs", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    verdict = read_json(tmp_path / "runs/one/evaluation.json")["verdict"]
+    assert verdict["status"] == status
+    assert [one["outcome"] for one in verdict["findings"]] == outcome
+    assert all(
+        one["write"] in ("", "data: {known: [holiday], exclude: [booked]}")
+        for one in verdict["findings"]
+    )
+
+
 OF_ITEMS = """\
 task: forecasting
 data: {kind: series, path: sales.csv, target: sales, time: day, series: shop, horizon: 5, \

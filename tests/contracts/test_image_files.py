@@ -22,6 +22,7 @@ from made_data import make_images
 from made_pictures import (
     encoded,
     picture,
+    sixteen_bit_png,
     write_folder,
     write_parquet_bytes,
     write_shards,
@@ -261,13 +262,23 @@ def write_wide(folder: Path, low: int, high: int, kind: str, rows: int = 60) -> 
         name = ("dark", "bright")[row % 2]
         values = low + (high - low) * np.clip(draw.normal(0.3 + 0.4 * (row % 2), 0.1, (8, 8)), 0, 1)
         (folder / name).mkdir(parents=True, exist_ok=True)
-        image = Image.fromarray(values.astype(np.uint16))
-        image.save(folder / name / f"{row}.{kind}")
+        wide = values.astype(np.uint16)
+        if kind == "colours":
+            data = sixteen_bit_png(np.stack([wide] * 3, axis=2))
+            (folder / name / f"{row}.png").write_bytes(data)
+        else:
+            Image.fromarray(wide).save(folder / name / f"{row}.{kind}")
 
 
 @pytest.mark.parametrize(
     ("low", "high", "kind"),
-    [(0, 4095, "png"), (0, 1023, "tif"), (32_000, 34_000, "png"), (200, 455, "pgm")],
+    [
+        (0, 4095, "png"),
+        (0, 1023, "tif"),
+        (32_000, 34_000, "png"),
+        (200, 455, "pgm"),
+        (200, 455, "colours"),
+    ],
 )
 def test_sixteen_bits_have_the_range_of_the_training_files(
     tmp_path: Path, low: int, high: int, kind: str

@@ -115,6 +115,19 @@ def test_dates_that_may_lie_ahead_stay_ahead_and_written_centuries_hold(tmp_path
     assert column(raw, "due")[1][0] == date(1900, 1, 3)
 
 
+@pytest.mark.parametrize("year", [1930, 1936, 1951])
+def test_years_that_would_go_on_for_a_century_are_past(year: int, tmp_path: Path) -> None:
+    """Of `30` to `25` those from 30 on would be 2030 to 2069, and no year between is missing."""
+    apart = (date(2025, 12, 1) - date(year, 1, 5)) // ROWS
+    built = [date(year, 1, 5) + at * apart for at in range(ROWS)]
+    for written in ({}, {"built": Column(kind="datetime", format="%d.%m.%y")}):
+        section = table(tmp_path, "built", [f"{one:%d.%m.%y}" for one in built])
+        raw = read_table(section.model_copy(update={"columns": written}), tmp_path)
+        assert column(raw, "built") == ("datetime", built)
+        (doubt,) = raw.facts.doubts
+        assert "two-digit years would put" in doubt.reason
+
+
 def test_a_form_that_never_reads_a_year_of_two_digits_as_the_first_century() -> None:
     read = parse_moments(pl.Series(["03/04/21", "03/04/2021"]), "%d/%m/%Y")
     assert [one and one.date() for one in read] == [None, date(2021, 4, 3)]

@@ -33,7 +33,7 @@ from trainwright.data.statistics.leak_tests import (
 from trainwright.data.statistics.row_structure import explained_changes, names_rows
 
 _MOST_ROWS = 50_000
-_FIX = "list the column in data.exclude if it is not known when a prediction is made"
+FIX = "list the column in data.exclude if it is not known when a prediction is made"
 
 
 def tells_the_target(sides: Sides) -> list[AuditResult]:
@@ -116,7 +116,7 @@ def _lagged(sides: Sides) -> list[AuditResult]:
                 "suspicious_feature",
                 1,
                 columns=(name,),
-                fix=f"{_FIX}; compare the model with the naive forecast {name!r}",
+                fix=f"{FIX}; compare the model with the naive forecast {name!r}",
             )
         )
     return found
@@ -137,7 +137,7 @@ def _leak(
     columns: tuple[str, ...], message: str, number: float, test: Test = "tells the target"
 ) -> AuditResult:
     return AuditResult(
-        test, "leak", number, message, "leak", len(columns), columns=columns, fix=_FIX
+        test, "leak", number, message, "leak", len(columns), columns=columns, fix=FIX
     )
 
 
@@ -162,7 +162,7 @@ def _suspicions(
             "suspicious_feature",
             len(names),
             columns=names,
-            fix=_FIX,
+            fix=FIX,
         )
         for names, (number, message) in said.items()
     ]

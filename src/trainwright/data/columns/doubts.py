@@ -358,7 +358,8 @@ def _dates(spelled: _Spelled) -> Doubt | None:
 
 def settle_century(cells: Cells, doubt: Doubt) -> Doubt:
     """The doubt, with the last year that its two-digit years mean. A birth is not in the future,
-    nor are most dates of a column, nor do its dates pause for many years from today on."""
+    nor are most dates of a column, nor do its dates pause for many years from today on or end a
+    century after their beginning."""
     forms = doubt.settings.format.split(FORMS)
     short = [form for form in forms if "%y" in form and UNTIL not in form]
     if not short or cells.dtype != pl.String:
@@ -366,9 +367,17 @@ def settle_century(cells: Cells, doubt: Doubt) -> Doubt:
     this_year = datetime.now(UTC).year
     moments = (parse_moments(one.drop_nulls(), FORMS.join(short)) for one in cells.slices())
     years = pl.concat([one.dt.year().drop_nulls() for one in moments])
-    ahead = years.filter(years > this_year).sort()
-    is_past = names_birth(cells.name) or 2 * len(ahead) > len(years)
-    if not len(ahead) or not (is_past or int(ahead[0]) > this_year + _FAR_AHEAD):
+    years = years.sort()
+    ahead = years.filter(years > this_year)
+    if not len(ahead):
+        return doubt
+    is_past = (
+        names_birth(cells.name)
+        or 2 * len(ahead) > len(years)
+        or int(ahead[0]) > this_year + _FAR_AHEAD
+        or int(ahead[-1]) > int(years[0]) + 100 - _FAR_AHEAD
+    )
+    if not is_past:
         return doubt
     forms = [f"{form}{UNTIL}{this_year}" if form in short else form for form in forms]
     settings = doubt.settings.model_copy(update={"format": FORMS.join(forms)})

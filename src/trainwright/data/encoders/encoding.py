@@ -234,6 +234,11 @@ class FrameEncoding(Encoding):
     def typed(self) -> TypedColumns:
         """What types the columns of new rows."""
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The columns of features that have another name than theirs."""
+        return {}
+
     @abstractmethod
     def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY, /) -> Inputs:
         """Inputs of typed rows."""

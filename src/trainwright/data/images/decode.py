@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never, final
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+import numpy.typing as npt
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from trainwright.core.limits import MOST_JPEG_SCANS
 from trainwright.data.base.inputs import Bytes
@@ -57,6 +60,20 @@ _STILL = ("MPO",)
 
 _SCAN = b"\xff\xda"
 """The marker of a scan of a JPEG. Pixels hold no such bytes: a zero stands behind each 0xff."""
+
+_OTHER_ORDER = {
+    "RGB;16B": "RGB;16L",
+    "RGB;16L": "RGB;16B",
+    "RGB;16N": "RGB;16B" if sys.byteorder == "little" else "RGB;16L",
+    "RGBA;16B": "RGBA;16L",
+    "RGBA;16L": "RGBA;16B",
+    "RGBA;16N": "RGBA;16B" if sys.byteorder == "little" else "RGBA;16L",
+}
+"""Raw modes of Pillow for channels of 16 bits, of which it keeps the high byte, and those that keep
+the low byte of the same file."""
+
+_BITS_PER_SAMPLE, _PLANAR_CONFIGURATION = 258, 284
+"""Tags of TIFF."""
 
 _TURNED = frozenset({5, 6, 7, 8})
 _FILTERS = {
@@ -145,11 +162,11 @@ def look(data: bytes, most_pixels: int) -> Header | ImageFault:
 def examine_file(data: bytes, rule: Rule) -> Header | ImageFault:
     """What the header of an image file says, or why `decode` would refuse it, as far as header,
     mode and end of the file show: pixels are unpacked only where these leave it open."""
-    seen = _with_image(data, rule.most_pixels, lambda opened: (_header(opened), opened.mode))
+    seen = _with_image(data, rule.most_pixels, lambda opened: (_is_wide(opened), _header(opened)))
     if isinstance(seen, ImageFault):
         return seen
-    header, mode = seen
-    if not mode.startswith(("F", "I")) and ends_whole(header.format, data):
+    is_wide, header = seen
+    if not is_wide and ends_whole(header.format, data):
         return header
     found = decode(data, rule)
     return found if isinstance(found, ImageFault) else found[1]
@@ -162,17 +179,18 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | ImageFault:
     """
 
     def read(opened: Image.Image) -> tuple[Bytes, Header] | ImageFault:
-        header = _header(opened)
-        if header.format == "PNG" and (damage := damage_of(data)):
+        if opened.format == "PNG" and (damage := damage_of(data)):
             return _damaged(damage)
-        flat = _flat(ImageOps.exif_transpose(opened), rule)
-        if isinstance(flat, ImageFault):
-            return flat
-        if opened.mode.startswith("I"):
-            wide = np.asarray(opened)
+        wide = _read_wide(opened, data) if _is_wide(opened) else None
+        if isinstance(wide, ImageFault):
+            return wide
+        header = _header(opened)
+        image = ImageOps.exif_transpose(opened)
+        if wide is not None:
             exceeds = bool(wide.min() < rule.wide[0] or wide.max() > rule.wide[1])
             header = replace(header, exceeds=exceeds)
-        values = np.asarray(_sized(flat, rule), np.uint8)
+            image = _narrow(image, wide, rule.wide)
+        values = np.asarray(_sized(_flat(image, rule), rule), np.uint8)
         planes = values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
         return np.ascontiguousarray(planes), header
 
@@ -185,11 +203,8 @@ def measure_wide(data: bytes, most_pixels: int) -> tuple[int, int] | None:
         return None
 
     def read(opened: Image.Image) -> tuple[int, int] | None:
-        if not opened.mode.startswith("I"):
-            return None
-        values = np.asarray(opened)
-        low, high = int(values.min()), int(values.max())
-        return (low, high) if 0 <= low <= high <= ALL_WIDE[1] else None
+        wide = _read_wide(opened, data) if _is_wide(opened) else None
+        return (int(wide.min()), int(wide.max())) if isinstance(wide, np.ndarray) else None
 
     measured = _with_image(data, most_pixels, read)
     return None if isinstance(measured, ImageFault) else measured
@@ -254,8 +269,33 @@ def _header(image: Image.Image) -> Header:
     return Header(str(image.format), height, width, image.mode in ("1", "L", "LA", "I;16", "I"))
 
 
-def _flat(image: Image.Image, rule: Rule) -> Image.Image | ImageFault:
-    """8 bits a channel, without a palette or transparency, with the channels wanted."""
+def _is_wide(image: Image.Image) -> bool:
+    """Whether the file has more than 8 bits a channel."""
+    if isinstance(image, TiffImageFile) and max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) > 8:
+        return True
+    return image.mode.startswith(("F", "I")) or ";16" in _raw_mode(image)
+
+
+def _raw_mode(image: Image.Image) -> str:
+    """How Pillow unpacks the pixels of a file that it has not loaded, such as `RGB;16B`."""
+    assert isinstance(image, ImageFile.ImageFile), "as it was opened"
+    args = image.tile[0].args if image.tile else ""
+    return str(args[0] if isinstance(args, tuple) else args)
+
+
+def _read_wide(image: Image.Image, data: bytes) -> npt.NDArray[np.uint16] | ImageFault:
+    """The values of an image of 16 bits that is not loaded yet, [H, W] or [H, W, 3] without
+    transparency, as EXIF turns them."""
+    if image.mode.startswith("I"):
+        values = np.asarray(ImageOps.exif_transpose(image))
+        if values.size and (values.min() < 0 or values.max() > ALL_WIDE[1]):
+            return ImageFault(
+                "the pixels have more than 16 bits",
+                found=f"values from {values.min():,} to {values.max():,}",
+                expected="0 to 65,535",
+                fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
+            )
+        return values.astype(np.uint16)
     if image.mode.startswith("F"):
         return ImageFault(
             "the pixels are floating-point numbers",
@@ -263,21 +303,42 @@ def _flat(image: Image.Image, rule: Rule) -> Image.Image | ImageFault:
             expected="8 or 16 bits a channel",
             fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
         )
-    if image.mode.startswith("I"):
-        values = np.asarray(image)
-        if values.size and (values.min() < 0 or values.max() > 65_535):
-            return ImageFault(
-                "the pixels have more than 16 bits",
-                found=f"values from {values.min():,} to {values.max():,}",
-                expected="0 to 65,535",
-                fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
-            )
-        low, high = rule.wide
-        wide = np.clip(values, low, high).astype(np.uint32) - np.uint32(low)
-        wide *= 255
-        wide += (high - low) // 2
-        wide //= high - low
-        image = Image.fromarray(wide.astype(np.uint8))
+    other = _OTHER_ORDER.get(raw_mode := _raw_mode(image))
+    in_planes = isinstance(image, TiffImageFile) and image.tag_v2.get(_PLANAR_CONFIGURATION) == 2
+    if other is None or in_planes:
+        return ImageFault(
+            "colours of 16 bits in a layout that cannot be read",
+            found=f"{image.format} of mode {raw_mode}" + ", one plane a channel" * in_planes,
+            expected="RGB or RGBA of 16 bits, or any of 8 bits",
+            fix="save the image as PNG without transparency",
+        )
+    low = Image.open(io.BytesIO(data), formats=FORMATS)
+    assert isinstance(low, ImageFile.ImageFile), "as it was opened before"
+    low.tile = [
+        tile._replace(args=(other, *tile.args[1:]) if isinstance(tile.args, tuple) else other)
+        for tile in low.tile
+    ]
+    high_bytes, low_bytes = (
+        np.asarray(ImageOps.exif_transpose(half))[..., :3].astype(np.uint16)
+        for half in (image, low)
+    )
+    return high_bytes * 256 + low_bytes
+
+
+def _narrow(image: Image.Image, wide: npt.NDArray[np.uint16], ends: tuple[int, int]) -> Image.Image:
+    """The image with `wide` as 8 bits a channel: 0 to 255 between the ends. Its transparency
+    stays."""
+    low, high = ends
+    scaled = np.clip(wide, low, high).astype(np.uint32) - np.uint32(low)
+    scaled = (scaled * 255 + (high - low) // 2) // (high - low)
+    narrow = Image.fromarray(scaled.astype(np.uint8))
+    if image.mode == "RGBA":
+        narrow.putalpha(image.getchannel("A"))
+    return narrow
+
+
+def _flat(image: Image.Image, rule: Rule) -> Image.Image:
+    """An image of 8 bits a channel without a palette or transparency, with the channels wanted."""
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         ground = Image.new("RGBA", colours.size, (_WHITE,) * 4)

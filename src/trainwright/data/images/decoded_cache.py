@@ -31,7 +31,7 @@ from trainwright.data.images.raw_images import PictureSource, Record, writable
 from trainwright.data.sources.cache import PIXELS, RECORDS, Tables
 from trainwright.data.sources.source_file import FileVersion
 
-_SCHEME = 2
+_SCHEME = 3
 _MOST_PROBLEMS = 20
 _MOST_NAMED = 100
 _CHUNK_ROWS = 64

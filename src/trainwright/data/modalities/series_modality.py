@@ -56,15 +56,18 @@ class SeriesModality(Modality[SeriesData, RawSeries]):
 
     def look(
         self,
-        _raw: RawSeries,
+        raw: RawSeries,
         _prepared: Prepared,
-        _split: SplitSettings[SeriesData],
+        split: SplitSettings[SeriesData],
         _folder: Path,
-        _limits: LookLimits,
+        limits: LookLimits,
     ) -> LookedAt:
-        """Nothing beyond what reading refuses and tells: no feature of a forecast can be newer than
-        its origin."""
-        return LookedAt((), (), {})
+        """As `audit_series`; other faults are refused or told by reading."""
+        # Imported here: new rows are not audited.
+        from trainwright.data.audit.series_leaks import audit_series
+
+        by_models = limits.subset == "by_models"
+        return LookedAt(() if by_models else audit_series(raw, split.section.known), (), {})
 
     def check(
         self,
@@ -75,13 +78,16 @@ class SeriesModality(Modality[SeriesData, RawSeries]):
         _effort: Effort,
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
-        """Steps without a row, and rows without a target; other faults are refused."""
+        """Steps without a row, rows without a target and leaks; other faults are refused."""
+        from trainwright.data.audit.series_leaks import audit_series
+
         raw = read_series(section, folder)
         try:
             self.prepare(raw, split(raw))
         except Mistake as mistake:
             tell(f"no forecasts can be made of them: {mistake.problems[0]}")
-        return tuple(Finding("time_gaps", "warning", note, 0) for note in raw.notes)
+        leaks = (one for result in audit_series(raw, section.known) for one in result.findings())
+        return (*leaks, *(Finding("time_gaps", "warning", note, 0) for note in raw.notes))
 
     def read_labelled(
         self, data: str, features: Encoding, _target: Target, _section: SeriesData, reading: Reading

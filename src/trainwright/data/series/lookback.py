@@ -148,7 +148,7 @@ class Lookback:
         found += [pl.Series(*part) for part in calendar_values(self.calendar, clock).items()]
         found += [panel.cells(name, rows.series, rows.at) for name in self.known]
         found += [
-            panel.cells(name, rows.series, rows.origins).alias(f"{name}_at_origin")
+            panel.cells(name, rows.series, rows.origins).alias(name_at_origin(name))
             for name in self.others
         ]
         return [one.fill_nan(None) if one.dtype == pl.Float64 else one for one in found]
@@ -162,6 +162,11 @@ class Lookback:
         """Inverse of `to_json`."""
         lists = {name: tuple(json[name]) for name in _LISTS}
         return cls(**{**json, **lists})
+
+
+def name_at_origin(column: str) -> str:
+    """The feature of a column whose values are known as of the origin."""
+    return f"{column}_at_origin"
 
 
 def values_at(values: Floats, series: Integers, steps: Integers) -> Floats:

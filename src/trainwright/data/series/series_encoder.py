@@ -23,7 +23,14 @@ from trainwright.data.columns.column_kinds import new_problems
 from trainwright.data.columns.typed_rows import missing_column
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.series.lookback import ORIGIN, STEP, ForecastRows, Lookback, all_rows
+from trainwright.data.series.lookback import (
+    ORIGIN,
+    STEP,
+    ForecastRows,
+    Lookback,
+    all_rows,
+    name_at_origin,
+)
 from trainwright.data.series.origins import forecast_frame, levels_of, usable_rows
 from trainwright.data.series.panel import (
     NO_ROW,
@@ -62,6 +69,11 @@ class SeriesEncoder(FrameEncoding):
     def typed(self) -> TableEncoder:
         """The encoder of the features."""
         return self.table
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The columns that enter as of the origin."""
+        return {name_at_origin(name): name for name in self.lookback.others}
 
     @property
     def cardinalities(self) -> tuple[int, ...]:

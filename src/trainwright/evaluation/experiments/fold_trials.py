@@ -15,6 +15,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import MODEL
@@ -58,9 +59,9 @@ def try_suspicion(
     """Trial of one finding. The probe excludes columns that are `leaking` and not accepted: they
     would mask every other finding."""
     by_probe = suspicion.trial in ("groups", "time", "features")
-    if by_probe and judged.metric.name in METRICS_OF_QUANTILES:
+    if by_probe and judged.metric.name in (*METRICS_OF_QUANTILES, "mase"):
         if suspicion.trial == "features":
-            # A leak counts whatever the metric is; the probe predicts one number.
+            # A leak counts whatever the metric is; the probe predicts one number, without a scale.
             judged = replace(judged, metric=judged.metric.model_copy(update={"name": "mae"}))
             return _without_features(suspicion.columns, judged, leaking, confidence)
         return ExclusionTrial(("", ""), f"not tried: the probe has no {judged.metric.name}")
@@ -189,7 +190,8 @@ def _scored(
 
 def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
     """Feature columns of the probe."""
-    return [column for column in judged.columns if column.name not in hidden]
+    sources = FrameEncoding.of_kind(judged.prepared.features).sources
+    return [one for one in judged.columns if sources.get(one.name, one.name) not in hidden]
 
 
 def _rows(sample: Sample, judged: JudgedTable) -> ProbeRows:

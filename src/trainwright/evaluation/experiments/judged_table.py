@@ -10,8 +10,7 @@ from typing import NamedTuple, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.data import Data, fold_count
 from trainwright.contract.sections.metric import Metric, Slice
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
@@ -38,7 +37,7 @@ class JudgedTable:
     `probe` is the kind of the probe."""
 
     prepared: Prepared
-    section: TableData
+    section: Data
     scored: Scored
     clauses: tuple[Clause, ...]
     metric: Metric

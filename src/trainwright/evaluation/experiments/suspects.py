@@ -11,6 +11,7 @@ from typing import Any, Literal, assert_never, final
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.quality import Accepted, BindingFinding
+from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 
@@ -152,6 +153,18 @@ def _table_line(trial: Trial, columns: Sequence[str], section: TableData, is_cla
             assert_never(trial)
 
 
+def _series_line(
+    _trial: Trial, columns: Sequence[str], section: SeriesData, _is_classes: bool
+) -> str:
+    known = (name for name in section.known if name not in columns)
+    names = dict.fromkeys((*section.exclude, *columns))
+    listed = (
+        f"{key}: [{', '.join(map(_name, of))}]"
+        for key, of in (("known", known), ("exclude", names))
+    )
+    return f"data: {{{', '.join(listed)}}}"
+
+
 def _name(column: str) -> str:
     """A column name in YAML flow style."""
     is_plain = _PLAIN.fullmatch(column) and column.lower() not in ("null", "true", "false")
@@ -159,6 +172,6 @@ def _name(column: str) -> str:
 
 
 CONTRACT_LINES: Mapping[str, Callable[[Trial, Sequence[str], Any, bool], str]] = MappingProxyType(
-    {"table": _table_line}
+    {"table": _table_line, "series": _series_line}
 )
 """Of the kinds of data whose sections can resolve a finding."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
@@ -218,7 +217,7 @@ def _try_table(
     contract = ready.plan.contract
     table = JudgedTable(
         prepared=ready.prepared,
-        section=TableData.of(contract.data),
+        section=contract.data,
         scored=scored,
         clauses=verdict.clauses,
         metric=contract.metric,
@@ -254,7 +253,7 @@ def _try_copies(
     return verdict.with_experiments(try_found_copies(judged, audited))
 
 
-EXPERIMENTS = MappingProxyType({"table": _try_table})
+EXPERIMENTS = MappingProxyType({"table": _try_table, "series": _try_table})
 """Of the kinds of data whose experiments do more than leave copies out."""
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +14,17 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from faults.tiers import times
-from made_pictures import encoded, picture
+from made_pictures import encoded, picture, sixteen_bit_png, sixteen_bit_tiff
 from trainwright.data.encoders.pixel_statistics import Rule
-from trainwright.data.images.decode import SUFFIXES, Header, ImageFault, decode, look
+from trainwright.data.images.decode import (
+    SUFFIXES,
+    Header,
+    ImageFault,
+    decode,
+    examine_file,
+    look,
+    measure_wide,
+)
 
 RULE = Rule((0, 0), "rgb", "stretch", "bilinear", 1_000_000)
 GREY = Rule((0, 0), "grey", "stretch", "bilinear", 1_000_000)
@@ -99,6 +110,56 @@ def test_sixteen_bits_are_divided_by_257() -> None:
     found = pixels(saved(Image.fromarray(values)), GREY)[0, 0]
     assert found.tolist() == [0, 0, 1, 1, 156, 255]
     assert np.array_equal(pixels(saved(Image.fromarray(values)))[1, 0], found)
+
+
+@pytest.mark.parametrize("kind", ["png", "tiff", "tiff_adobe_deflate"])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_colours_of_sixteen_bits_keep_their_digits(kind: str, channels: int) -> None:
+    """Pillow keeps the high byte of each channel: of 12 bits a sixteenth."""
+    values = np.random.default_rng(0).integers(1000, 4000, (6, 5, channels)).astype(np.uint16)
+    values[..., 3:] = 65_535
+    values[0, 0, :2] = 1000, 3999
+    options = {"compression": kind} if kind == "tiff_adobe_deflate" else {}
+    data = sixteen_bit_png(values) if kind == "png" else sixteen_bit_tiff(values, **options)
+    assert measure_wide(data, 1000) == (1000, 3999)
+    expected = np.round((values[..., :3].astype(np.float64) - 1000) * 255 / 2999)
+    found = pixels(data, replace(RULE, wide=(1000, 3999)))
+    np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
+    for ends, exceeds in (((1000, 3999), False), ((1000, 3998), True), ((1001, 3999), True)):
+        header = examine_file(data, replace(RULE, wide=ends))
+        assert isinstance(header, Header)
+        assert header.exceeds is exceeds
+
+
+def test_orientation_is_applied_to_both_bytes() -> None:
+    values = np.random.default_rng(0).integers(0, 65_536, (6, 5, 3)).astype(np.uint16)
+    png, exif = sixteen_bit_png(values), Image.Exif()
+    exif[0x0112] = 6
+    body = b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    found = pixels(png[:33] + chunk + png[33:])
+    np.testing.assert_array_equal(found, np.rot90(pixels(png), -1, (1, 2)))
+
+
+def test_see_through_colours_of_sixteen_bits_are_laid_over_white() -> None:
+    values = np.full((2, 2, 4), 4095, np.uint16)
+    values[..., 0] = 0
+    values[0, 0, 3] = 65_535
+    values[1, 1, 3] = 0
+    found = pixels(sixteen_bit_png(values), replace(RULE, wide=(0, 4095)))
+    assert found[:, 0, 0].tolist() == [0, 255, 255]
+    assert found[:, 1, 1].tolist() == [255, 255, 255]
+
+
+def test_sixteen_bits_of_another_layout_are_refused() -> None:
+    grey = sixteen_bit_png(np.full((4, 4, 2), 999, np.uint16))
+    planes = sixteen_bit_tiff(np.full((4, 4, 3), 999, np.uint16))
+    one, two = (struct.pack("<HHIHH", 284, 3, 1, planar, 0) for planar in (1, 2))
+    assert one in planes
+    for data in (grey, planes.replace(one, two)):
+        for made in (decode(data, RULE), examine_file(data, RULE)):
+            assert isinstance(made, ImageFault)
+            assert made.message == "colours of 16 bits in a layout that cannot be read"
 
 
 def test_grey_is_the_luma_and_one_bit_is_black_and_white() -> None:
