@@ -32,7 +32,7 @@ def test_threads(check: str, world_size: int) -> None:
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
-@pytest.mark.parametrize("world_size", each(2, [2, 4]))
+@pytest.mark.parametrize("world_size", each(2, [2, 3, 4]))
 def test_processes(world_size: int, tmp_path: Path) -> None:
     from gloo_ranks import check_all
 

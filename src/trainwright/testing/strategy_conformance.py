@@ -14,6 +14,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from trainwright.core.errors import Mistake
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
@@ -32,7 +33,7 @@ from trainwright.testing.fake_strategy import (
     assert_same_outcome,
     assert_same_weights,
     network_of_rank,
-    own_rows,
+    own_batches,
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
 from trainwright.testing.gather_conformance import check_gather, check_shared_loss
@@ -53,10 +54,11 @@ def check_protocol(strategy: Strategy) -> Sequence[float]:
 
 
 def check_update(strategy: Strategy) -> Sequence[float]:
-    """The update of a single process in fp64, clipped and not, with one micro-batch and with two;
-    every rank starts from the weights of rank 0, and rows have different numbers of targets."""
+    """The update of a single process in fp64, clipped and not, with one micro-batch in all, one and
+    two a rank; every rank starts from the weights of rank 0, and rows have different numbers of
+    targets."""
     told: list[float] = []
-    for accumulate in (1, 2):
+    for accumulate in (1, strategy.world_size, 2 * strategy.world_size):
         for max_norm in (math.inf, 0.3):
             ours, alone = _Trained(strategy, max_norm), _Trained(SingleProcess(), max_norm)
             for work in _steps(accumulate):
@@ -70,13 +72,14 @@ def check_update(strategy: Strategy) -> Sequence[float]:
 def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
     """All targets of a step are those of one row, on one rank."""
     ours, alone = _Trained(strategy), _Trained(SingleProcess())
-    for work in _steps(1):
-        batch = work.micro_batches[0]
-        mask = torch.zeros_like(batch["counted"])
-        mask[-1] = 1.0
-        batch = batch.with_tensors(counted=mask)
-        one = work._replace(micro_batches=[batch], targets=int(mask.sum()))
-        assert_same_outcome(ours.make(one), alone.make(one))
+    for work in _steps(strategy.world_size):
+        masks = [torch.zeros_like(batch["counted"]) for batch in work.micro_batches]
+        filled = max(number for number, mask in enumerate(masks) if len(mask))
+        masks[filled][-1] = 1.0
+        pairs = zip(work.micro_batches, masks, strict=True)
+        batches = [batch.with_tensors(counted=mask) for batch, mask in pairs]
+        of_one_row = work._replace(micro_batches=batches, targets=int(masks[filled].sum()))
+        assert_same_outcome(ours.make(of_one_row), alone.make(of_one_row))
     return assert_same_weights(ours.weights(), alone.weights())
 
 
@@ -85,13 +88,14 @@ def check_nonfinite(strategy: Strategy) -> Sequence[float]:
     told: list[float] = []
     for bad in (math.nan, math.inf):
         ours, alone = _Trained(strategy), _Trained(SingleProcess())
-        first, second, *_ = _steps(1)
+        first, second, *_ = _steps(strategy.world_size)
         before = ours.weights()
-        batch = first.micro_batches[0]
+        *others, batch = first.micro_batches
         y, mask = batch.target.clone(), torch.ones_like(batch["counted"])
         y[-1] = bad
+        targets = first.targets - int(batch["counted"].sum()) + int(mask.sum())
         batch = batch.with_tensors(target=y, counted=mask)
-        poisoned = first._replace(micro_batches=[batch], targets=int(mask.sum()))
+        poisoned = first._replace(micro_batches=[*others, batch], targets=targets)
         outcome = ours.make(poisoned)
         assert read_number(outcome.found_nonfinite) > 0
         assert not math.isfinite(read_number(outcome.loss))
@@ -127,7 +131,7 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
             events: list[Event] = []
             memory = SplitOnOutOfMemory(tell=events.append)
             ours.step.handling_memory(memory)
-            for work in _steps(2):
+            for work in _steps(2 * strategy.world_size):
                 assert_same_outcome(ours.make(work), alone.make(work))
             told += assert_same_weights(ours.weights(), alone.weights())
             assert len(events) == 1, "each rank was told, once"
@@ -142,7 +146,7 @@ def check_exhausted_memory(strategy: Strategy) -> Sequence[float]:
     ours = _Trained(strategy, objective=_SmallMemory(strategy, 1, False))
     ours.step.handling_memory(memory)
     before = ours.weights()
-    outcome = ours.make(next(iter(_steps(1))))
+    outcome = ours.make(next(iter(_steps(strategy.world_size))))
     assert read_number(outcome.found_nonfinite) > 0
     assert memory.exhausted
     assert all(map(torch.equal, ours.weights(), before))
@@ -186,11 +190,77 @@ def check_stop_by_the_clock(strategy: Strategy) -> Sequence[float]:
     return [steps]
 
 
+def check_gradient_layout(strategy: Strategy) -> Sequence[float]:
+    """Gradients have the strides of their parameters: torch's fused AdamW on a CPU pairs their
+    memory, not their indices."""
+    draw = torch.Generator().manual_seed(5)
+    images = torch.randn(4, 3, 5, 5, generator=draw, dtype=torch.float64)
+    told: list[float] = []
+    updated: list[list[Tensor]] = []
+    for of_ranks in (strategy, SingleProcess()):
+        torch.manual_seed(3)
+        network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(36, 2)).double()
+        network = network.to(memory_format=torch.channels_last)
+        model = of_ranks.wrap(network)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, eps=1e-3, fused=True)
+        step = OptimizerStep(model, _squares, optimizer, strategy=of_ranks)
+        batches = [Batch({"input": part, "target": part[:, 0, 0, :2]}) for part in images.split(1)]
+        step(own_batches(StepBatches(batches, 4, 4, 4, 0, 0.0), of_ranks))
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.stride() == parameter.stride()
+        updated.append([one.detach().clone() for one in model.parameters()])
+    told += assert_same_weights(*updated)
+    return told
+
+
+def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
+    """Layers that were frozen when the model was wrapped, and are thawed later, are trained as by
+    one process."""
+    ours, alone = _Trained(strategy, frozen=True), _Trained(SingleProcess(), frozen=True)
+    for number, work in enumerate(_steps(strategy.world_size)):
+        if number == 1:
+            for trained in (ours, alone):
+                trained.model.requires_grad_(True)
+        assert_same_outcome(ours.make(work), alone.make(work))
+    return assert_same_weights(ours.weights(), alone.weights())
+
+
+def check_batch_norm(strategy: Strategy) -> Sequence[float]:
+    """Ranks would each keep statistics of their own rows, and score the same rows differently: such
+    a model is refused on several ranks of a CPU."""
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).double()
+    try:
+        strategy.wrap(model)
+    except Mistake as error:
+        assert strategy.world_size > 1
+        assert "batch norm" in str(error)
+    else:
+        assert strategy.world_size == 1
+    return []
+
+
+def check_dropout(strategy: Strategy) -> Sequence[float]:
+    """Each micro-batch has a mask of its own, the one that a single process draws for it."""
+    updated = []
+    for of_ranks in (strategy, SingleProcess()):
+        trained = _Trained(of_ranks, objective=_thinned)
+        trained.step.drawing_by(7)
+        for work in _steps(2 * strategy.world_size):
+            trained.make(work)
+        updated.append(trained.weights())
+    return assert_same_weights(*updated)
+
+
 CHECKS: Mapping[str, Check] = {
     "protocol": check_protocol,
     "update": check_update,
     "uneven targets": check_uneven_targets,
     "nonfinite": check_nonfinite,
+    "gradient layout": check_gradient_layout,
+    "thawed layers": check_thawed_layers,
+    "batch norm": check_batch_norm,
+    "dropout": check_dropout,
     "packet": check_packet,
     "gather": check_gather,
     "shared loss": check_shared_loss,
@@ -207,10 +277,17 @@ class _Trained:
     """A model whose first weights differ from rank to rank, and the step that trains it."""
 
     def __init__(
-        self, strategy: Strategy, max_norm: float = math.inf, objective: Objective | None = None
+        self,
+        strategy: Strategy,
+        max_norm: float = math.inf,
+        objective: Objective | None = None,
+        *,
+        frozen: bool = False,
     ) -> None:
         self._strategy = strategy
-        self.model = strategy.wrap(network_of_rank(strategy.rank))
+        network = network_of_rank(strategy.rank)
+        next(network.children()).requires_grad_(not frozen)
+        self.model = strategy.wrap(network)
         # Without it Adam would make a full step of a gradient that is rounding alone.
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
         self.step = OptimizerStep(
@@ -218,8 +295,8 @@ class _Trained:
         )
 
     def make(self, work: StepBatches) -> StepOutcome:
-        """One update with this rank's rows of a step."""
-        return self.step(own_rows(work, self._strategy))
+        """One update with this rank's micro-batches of a step."""
+        return self.step(own_batches(work, self._strategy))
 
     def weights(self) -> list[Tensor]:
         """A copy of the weights."""
@@ -252,7 +329,7 @@ def _fail(_: Tensor) -> None:
 
 @final
 class _RankRows:
-    """This rank's rows of the same steps again and again."""
+    """This rank's micro-batches of the same steps again and again."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
@@ -260,9 +337,9 @@ class _RankRows:
 
     def next_step(self) -> StepBatches:
         """Rows of the next step."""
-        works = _steps(2)
+        works = _steps(2 * self._strategy.world_size)
         self._made += 1
-        return own_rows(works[(self._made - 1) % len(works)], self._strategy)
+        return own_batches(works[(self._made - 1) % len(works)], self._strategy)
 
     def seek(self, samples: int) -> None:
         """Begin anew."""
@@ -310,6 +387,19 @@ def _masked(model: nn.Module, batch: Batch) -> LossSum:
     """Squared errors of the values that the mask counts as targets."""
     x, y, mask = batch
     return LossSum(((model(x) - y).square() * mask).sum(), int(mask.sum()))
+
+
+def _squares(model: nn.Module, batch: Batch) -> LossSum:
+    """Squared errors, a target a row."""
+    x, y = batch
+    return LossSum((model(x) - y).square().sum(), len(y))
+
+
+def _thinned(model: nn.Module, batch: Batch) -> LossSum:
+    """Squared errors of rows with dropout."""
+    x, y, mask = batch
+    errors = (model(nn.functional.dropout(x, 0.5)) - y).square() * mask
+    return LossSum(errors.sum(), int(mask.sum()))
 
 
 def _steps(accumulate: int) -> Sequence[StepBatches]:
