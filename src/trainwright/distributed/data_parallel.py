@@ -72,7 +72,8 @@ class DataParallel:
         """The rows of all ranks."""
         rows = rows.detach()
         with noticing_lost_peers():
-            sizes = [int(size) for size in self._of_ranks(torch.tensor([len(rows)]).to(rows.device))]
+            own_size = torch.tensor([len(rows)], device=rows.device)
+            sizes = [int(size) for size in self._of_ranks(own_size)]
             padded = rows.new_zeros(max(sizes), *rows.shape[1:])
             padded[: len(rows)] = rows
             parts = self._of_ranks(padded)
