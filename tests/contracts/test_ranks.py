@@ -104,7 +104,7 @@ def test_an_error_of_the_first_rank_ends_all_of_them(project: Path) -> None:
 
 def test_ranks_that_nobody_has_started_are_refused(project: Path) -> None:
     with pytest.raises(Mistake, match="processes that are to train together are not there"):
-        tw.train("small.yaml", TWO[1::2])
+        tw.train("small.yaml", overrides=TWO[1::2])
     assert not Path("runs").exists()
 
 
