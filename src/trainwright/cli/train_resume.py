@@ -17,7 +17,7 @@ from trainwright.core.process import code_allowed, loading
 from trainwright.core.progress import StopFlag
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.run.ranks.launch import Meeting, asked_ranks, is_rank, start_ranks
+from trainwright.run.ranks.launch import Meeting, count_ranks, is_rank, start_ranks
 from trainwright.run.request import (
     NO_EXTENSION,
     ExtensionRequest,
@@ -61,7 +61,7 @@ def train_and_show(new: NewTraining, restarts: int, *, allow_code: bool, as_json
     """Train a contract in as many processes as it asks for; the exit code. After a crash they are
     started again, at most `restarts` times."""
     request = new.request(new.name, new.resume, ())
-    ranks = asked_ranks(request)
+    ranks = count_ranks(request)
     if restarts and ranks == 1:
         # Imported here: few commands have a supervisor, which forks and so comes before torch.
         from trainwright.run.supervise.supervisor import supervise
@@ -108,7 +108,7 @@ def resume_and_show(
     folder = find_run(run, runs)
     with naming_damage(folder):
         request = request_again(folder, sys.argv, extend)
-        return _train_in_ranks(request, asked_ranks(request), as_json=as_json)
+        return _train_in_ranks(request, count_ranks(request), as_json=as_json)
 
 
 def _not_from_copies(url: str, runs: Path) -> Problem:

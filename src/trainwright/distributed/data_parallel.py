@@ -44,7 +44,7 @@ class DataParallel:
         """The model, with the weights and buffers of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())
-        with noticing_lost_peers(), torch.no_grad():
+        with notice_lost_peers(), torch.no_grad():
             for tensor in (*self._parameters, *model.buffers()):
                 values = tensor.detach().contiguous()
                 distributed.broadcast(values, src=0)
@@ -59,7 +59,7 @@ class DataParallel:
         """Combine the packets, and sum the gradients unless memory ran out."""
         unused = sum(parameter.grad is None for parameter in self._parameters)
         numbers = [float(number) for number in (*packet, unused)]
-        with noticing_lost_peers():
+        with notice_lost_peers():
             own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
             of_ranks = torch.stack(self._of_ranks(own)).tolist()
             packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
@@ -71,7 +71,7 @@ class DataParallel:
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all ranks."""
         rows = rows.detach()
-        with noticing_lost_peers():
+        with notice_lost_peers():
             own_size = torch.tensor([len(rows)], device=rows.device)
             sizes = [int(size) for size in self._of_ranks(own_size)]
             padded = rows.new_zeros(max(sizes), *rows.shape[1:])
@@ -107,7 +107,7 @@ class DataParallel:
         for bucket in _buckets_of([one.grad for one in trained if one.grad is not None]):
             flat = torch.cat([gradient.flatten() for gradient in bucket])
             distributed.all_reduce(flat)
-            parts = flat.split([gradient.numel() for gradient in bucket])
+            parts = torch.split(flat, [gradient.numel() for gradient in bucket])
             for gradient, part in zip(bucket, parts, strict=True):
                 gradient.copy_(part.view(gradient.shape))
 
@@ -126,7 +126,7 @@ def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def noticing_lost_peers() -> Iterator[None]:
+def notice_lost_peers() -> Iterator[None]:
     """Turns the error of a broken connection into `PeerLost`."""
     try:
         yield

@@ -18,6 +18,7 @@ from typing import Final, Literal, final
 
 import torch
 from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from trainwright.contract.sections.run_settings import Distributed
@@ -38,7 +39,7 @@ class ProcessGroup:
     """The default process group, of which this process is the rank `rank`. Rank 0 prepares, judges
     and writes; it tells the others what to train."""
 
-    def __init__(self, store: distributed.Store) -> None:
+    def __init__(self, store: Store) -> None:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self._store = store
@@ -93,18 +94,18 @@ def join_group() -> Iterator[ProcessGroup]:
     store, rank, world_size = next(rendezvous("env://", timeout=LIMIT))
     distributed.init_process_group(
         "nccl" if has_gpu else "gloo",
-        store=distributed.PrefixStore("training", store),
+        store=PrefixStore("training", store),
         rank=rank,
         world_size=world_size,
         timeout=LIMIT,
     )
-    group = ProcessGroup(distributed.PrefixStore("orders", store))
+    group = ProcessGroup(PrefixStore("orders", store))
     _joined.append(group)
     try:
         yield group
     except BaseException as error:
         # torchrun ends the others by a signal at once, which may interrupt the handling of it.
-        if (lost := _lost_peer(error)) is not None:
+        if (lost := _find_lost_peer(error)) is not None:
             raise lost from None
         group.end()
         raise
@@ -114,14 +115,14 @@ def join_group() -> Iterator[ProcessGroup]:
         _joined.remove(group)
 
 
-def _lost_peer(error: BaseException | None) -> PeerLost | None:
+def _find_lost_peer(error: BaseException | None) -> PeerLost | None:
     """The loss of a peer among the errors that led to this one."""
     while error is not None and not isinstance(error, PeerLost):
         error = error.__context__
     return error
 
 
-def joined_group() -> ProcessGroup | Literal["none"]:
+def find_group() -> ProcessGroup | Literal["none"]:
     """The group that this process has joined."""
     return _joined[-1] if _joined else "none"
 

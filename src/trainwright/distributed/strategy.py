@@ -87,7 +87,7 @@ class Strategy(Protocol):
         ...
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Rows [N, ...] of every rank, one behind another in the order of the ranks, each of which
+        """Rows [N, ...] of every rank, concatenated in the order of the ranks, each of which
         may have another N; without their graphs, and the same on every rank to the last bit."""
         ...
 

@@ -14,7 +14,6 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.core.errors import Mistake
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
@@ -25,8 +24,7 @@ from trainwright.engine.saving import SaveRequested
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
-from trainwright.engine.update.step import OptimizerStep
-from trainwright.objective.losses import LossSum, Objective
+from trainwright.objective.losses import LossSum
 from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
@@ -37,11 +35,16 @@ from trainwright.testing.fake_strategy import (
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
 from trainwright.testing.gather_conformance import check_gather, check_shared_loss
-from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, read_number
+from trainwright.testing.trained_network import TrainedNetwork, masked_errors, masked_steps
+from trainwright.testing.trap_conformance import (
+    check_batch_norm,
+    check_dropout,
+    check_gradient_layout,
+    check_thawed_layers,
+)
+from trainwright.tracking.events import Event, Saved, StepKept, read_number
 
 Check = Callable[[Strategy], Sequence[float]]
-
-_NAMES = ("input", "target", "counted")
 
 
 def check_protocol(strategy: Strategy) -> Sequence[float]:
@@ -60,8 +63,11 @@ def check_update(strategy: Strategy) -> Sequence[float]:
     told: list[float] = []
     for accumulate in (1, strategy.world_size, 2 * strategy.world_size):
         for max_norm in (math.inf, 0.3):
-            ours, alone = _Trained(strategy, max_norm), _Trained(SingleProcess(), max_norm)
-            for work in _steps(accumulate):
+            ours, alone = (
+                TrainedNetwork(strategy, max_norm),
+                TrainedNetwork(SingleProcess(), max_norm),
+            )
+            for work in masked_steps(accumulate):
                 outcome, expected = ours.make(work), alone.make(work)
                 assert_same_outcome(outcome, expected)
                 told += [read_number(outcome.loss), read_number(outcome.gradient_norm)]
@@ -71,8 +77,8 @@ def check_update(strategy: Strategy) -> Sequence[float]:
 
 def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
     """All targets of a step are those of one row, on one rank."""
-    ours, alone = _Trained(strategy), _Trained(SingleProcess())
-    for work in _steps(strategy.world_size):
+    ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+    for work in masked_steps(strategy.world_size):
         masks = [torch.zeros_like(batch["counted"]) for batch in work.micro_batches]
         filled = max(number for number, mask in enumerate(masks) if len(mask))
         masks[filled][-1] = 1.0
@@ -87,8 +93,8 @@ def check_nonfinite(strategy: Strategy) -> Sequence[float]:
     """A row of one rank that makes its loss non-finite: no rank updates, and all go on alike."""
     told: list[float] = []
     for bad in (math.nan, math.inf):
-        ours, alone = _Trained(strategy), _Trained(SingleProcess())
-        first, second, *_ = _steps(strategy.world_size)
+        ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+        first, second, *_ = masked_steps(strategy.world_size)
         before = ours.weights()
         *others, batch = first.micro_batches
         y, mask = batch.target.clone(), torch.ones_like(batch["counted"])
@@ -127,11 +133,11 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
     for in_backward in (False, True):
         for failing in (1, 2):
             small = _SmallMemory(strategy, failing, in_backward)
-            ours, alone = _Trained(strategy, objective=small), _Trained(SingleProcess())
+            ours, alone = TrainedNetwork(strategy, objective=small), TrainedNetwork(SingleProcess())
             events: list[Event] = []
             memory = SplitOnOutOfMemory(tell=events.append)
             ours.step.handling_memory(memory)
-            for work in _steps(2 * strategy.world_size):
+            for work in masked_steps(2 * strategy.world_size):
                 assert_same_outcome(ours.make(work), alone.make(work))
             told += assert_same_weights(ours.weights(), alone.weights())
             assert len(events) == 1, "each rank was told, once"
@@ -143,10 +149,10 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
 def check_exhausted_memory(strategy: Strategy) -> Sequence[float]:
     """Where no split helps one rank, none makes an update."""
     memory = SplitOnOutOfMemory("raise")
-    ours = _Trained(strategy, objective=_SmallMemory(strategy, 1, False))
+    ours = TrainedNetwork(strategy, objective=_SmallMemory(strategy, 1, False))
     ours.step.handling_memory(memory)
     before = ours.weights()
-    outcome = ours.make(next(iter(_steps(strategy.world_size))))
+    outcome = ours.make(next(iter(masked_steps(strategy.world_size))))
     assert read_number(outcome.found_nonfinite) > 0
     assert memory.exhausted
     assert all(map(torch.equal, ours.weights(), before))
@@ -190,68 +196,6 @@ def check_stop_by_the_clock(strategy: Strategy) -> Sequence[float]:
     return [steps]
 
 
-def check_gradient_layout(strategy: Strategy) -> Sequence[float]:
-    """Gradients have the strides of their parameters: torch's fused AdamW on a CPU pairs their
-    memory, not their indices."""
-    draw = torch.Generator().manual_seed(5)
-    images = torch.randn(4, 3, 5, 5, generator=draw, dtype=torch.float64)
-    told: list[float] = []
-    updated: list[list[Tensor]] = []
-    for of_ranks in (strategy, SingleProcess()):
-        torch.manual_seed(3)
-        network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(36, 2)).double()
-        network = network.to(memory_format=torch.channels_last)
-        model = of_ranks.wrap(network)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, eps=1e-3, fused=True)
-        step = OptimizerStep(model, _squares, optimizer, strategy=of_ranks)
-        batches = [Batch({"input": part, "target": part[:, 0, 0, :2]}) for part in images.split(1)]
-        step(own_batches(StepBatches(batches, 4, 4, 4, 0, 0.0), of_ranks))
-        for parameter in model.parameters():
-            assert parameter.grad is not None
-            assert parameter.grad.stride() == parameter.stride()
-        updated.append([one.detach().clone() for one in model.parameters()])
-    told += assert_same_weights(*updated)
-    return told
-
-
-def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
-    """Layers that were frozen when the model was wrapped, and are thawed later, are trained as by
-    one process."""
-    ours, alone = _Trained(strategy, frozen=True), _Trained(SingleProcess(), frozen=True)
-    for number, work in enumerate(_steps(strategy.world_size)):
-        if number == 1:
-            for trained in (ours, alone):
-                trained.model.requires_grad_(True)
-        assert_same_outcome(ours.make(work), alone.make(work))
-    return assert_same_weights(ours.weights(), alone.weights())
-
-
-def check_batch_norm(strategy: Strategy) -> Sequence[float]:
-    """Ranks would each keep statistics of their own rows, and score the same rows differently: such
-    a model is refused on several ranks of a CPU."""
-    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).double()
-    try:
-        strategy.wrap(model)
-    except Mistake as error:
-        assert strategy.world_size > 1
-        assert "batch norm" in str(error)
-    else:
-        assert strategy.world_size == 1
-    return []
-
-
-def check_dropout(strategy: Strategy) -> Sequence[float]:
-    """Each micro-batch has a mask of its own, the one that a single process draws for it."""
-    updated = []
-    for of_ranks in (strategy, SingleProcess()):
-        trained = _Trained(of_ranks, objective=_thinned)
-        trained.step.drawing_by(7)
-        for work in _steps(2 * strategy.world_size):
-            trained.make(work)
-        updated.append(trained.weights())
-    return assert_same_weights(*updated)
-
-
 CHECKS: Mapping[str, Check] = {
     "protocol": check_protocol,
     "update": check_update,
@@ -273,37 +217,6 @@ CHECKS: Mapping[str, Check] = {
 
 
 @final
-class _Trained:
-    """A model whose first weights differ from rank to rank, and the step that trains it."""
-
-    def __init__(
-        self,
-        strategy: Strategy,
-        max_norm: float = math.inf,
-        objective: Objective | None = None,
-        *,
-        frozen: bool = False,
-    ) -> None:
-        self._strategy = strategy
-        network = network_of_rank(strategy.rank)
-        next(network.children()).requires_grad_(not frozen)
-        self.model = strategy.wrap(network)
-        # Without it Adam would make a full step of a gradient that is rounding alone.
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
-        self.step = OptimizerStep(
-            self.model, objective or _masked, optimizer, max_norm=max_norm, strategy=strategy
-        )
-
-    def make(self, work: StepBatches) -> StepOutcome:
-        """One update with this rank's micro-batches of a step."""
-        return self.step(own_batches(work, self._strategy))
-
-    def weights(self) -> list[Tensor]:
-        """A copy of the weights."""
-        return [one.detach().clone() for one in self.model.parameters()]
-
-
-@final
 class _SmallMemory:
     """An objective for which memory does not suffice on the last rank, at one of its passes."""
 
@@ -315,7 +228,7 @@ class _SmallMemory:
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         self._passes += 1
-        loss = _masked(model, batch)
+        loss = masked_errors(model, batch)
         if self._fails_here and self._passes == self._failing:
             if not self._in_backward:
                 raise RuntimeError(NO_MEMORY)
@@ -337,7 +250,7 @@ class _RankRows:
 
     def next_step(self) -> StepBatches:
         """Rows of the next step."""
-        works = _steps(2 * self._strategy.world_size)
+        works = masked_steps(2 * self._strategy.world_size)
         self._made += 1
         return own_batches(works[(self._made - 1) % len(works)], self._strategy)
 
@@ -361,7 +274,7 @@ def _run(
     react: Callable[[Event], None] = lambda _: None,
 ) -> tuple[str, int, list[int]]:
     """How a run ended, after which step, and the steps that it saved."""
-    trained, seen = _Trained(strategy), RecordingObserver()
+    trained, seen = TrainedNetwork(strategy), RecordingObserver()
     job = Job(
         model=trained.model,
         feed=_RankRows(strategy),
@@ -381,38 +294,3 @@ def _pass(strategy: Strategy) -> None:
     model = strategy.wrap(network_of_rank(0))
     with strategy.micro_batch(model, last=True):
         model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
-
-
-def _masked(model: nn.Module, batch: Batch) -> LossSum:
-    """Squared errors of the values that the mask counts as targets."""
-    x, y, mask = batch
-    return LossSum(((model(x) - y).square() * mask).sum(), int(mask.sum()))
-
-
-def _squares(model: nn.Module, batch: Batch) -> LossSum:
-    """Squared errors, a target a row."""
-    x, y = batch
-    return LossSum((model(x) - y).square().sum(), len(y))
-
-
-def _thinned(model: nn.Module, batch: Batch) -> LossSum:
-    """Squared errors of rows with dropout."""
-    x, y, mask = batch
-    errors = (model(nn.functional.dropout(x, 0.5)) - y).square() * mask
-    return LossSum(errors.sum(), int(mask.sum()))
-
-
-def _steps(accumulate: int) -> Sequence[StepBatches]:
-    """Whole steps of rows with 0 to 2 targets each."""
-    draw = torch.Generator().manual_seed(17)
-    works, samples = [], 0
-    for rows in STEP_ROWS:
-        x, y = (torch.randn(rows, n, generator=draw, dtype=torch.float64) for n in (3, 2))
-        lengths = torch.randint(0, 3, (rows, 1), generator=draw)
-        lengths[0] = 2
-        mask = (torch.arange(2) < lengths).double()
-        parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, y, mask)), strict=True)
-        samples += rows
-        batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
-        works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
-    return works

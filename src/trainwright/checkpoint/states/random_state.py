@@ -27,8 +27,7 @@ def key_generators(seed: int, samples: int, index: int, device: torch.device) ->
     key = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     torch.default_generator.manual_seed(key)
     if device.type == "cuda":
-        current = torch.cuda.current_device() if device.index is None else device.index
-        torch.cuda.default_generators[current].manual_seed(key)
+        torch.cuda.default_generators[torch.cuda.current_device()].manual_seed(key)
 
 
 Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random

@@ -111,7 +111,7 @@ def decide(
     return contract, tuple(choosing.made)
 
 
-def _ranks(contract: Contract, device: DeviceFacts) -> Mapping[str, tuple[Json, str]]:
+def _ranks(contract: Contract, device: DeviceFacts) -> dict[str, tuple[Json, str]]:
     """Over how many devices, and how they exchange tensors."""
     if contract.distributed.strategy == "single":
         return {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")}

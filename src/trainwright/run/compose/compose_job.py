@@ -30,11 +30,11 @@ from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
-from trainwright.engine.execution.shared_by_ranks import SharedCheckpoints, SharedValidation
 from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job, Never, NoProbes
 from trainwright.engine.save_interval import FirstOf
 from trainwright.engine.saving import SaveRequested
+from trainwright.engine.shared_by_ranks import SharedCheckpoints, SharedValidation
 from trainwright.engine.stopping.metric_stop_rules import StepRule
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import (
@@ -175,7 +175,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     inventory = _inventory(plan, prepared, strategy)
     store = with_same_bits(_from_origin(saving, plan), contract.resume, inventory)
     if not is_alone:
-        store = _shared_store(store, strategy, plan, run)
+        store = _share_store(store, strategy, plan, run)
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
@@ -279,7 +279,7 @@ def _from_origin(saving: SaveParts, plan: Plan) -> CheckpointStore:
     return begin_elsewhere(saving.store, Origin.from_json(plan.start))
 
 
-def _shared_store(
+def _share_store(
     store: CheckpointStore, strategy: Strategy, plan: Plan, run: RunContext
 ) -> CheckpointStore:
     """Store of several ranks."""

@@ -18,7 +18,7 @@ from trainwright.core.progress import StopFlag
 from trainwright.core.threads import own_threads
 from trainwright.data.mapped_values import open_values, write_values
 from trainwright.data.types import Prepared
-from trainwright.distributed.process_group import ProcessGroup, joined_group
+from trainwright.distributed.process_group import ProcessGroup, find_group
 from trainwright.engine.loop import fit
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_job import compose
@@ -45,12 +45,12 @@ class RankTraining:
 
 
 @contextmanager
-def told_to_ranks(
+def lead_ranks(
     section: ModelSection, plan: Plan, prepared: Prepared, run: RunContext
 ) -> Iterator[None]:
     """Tell the other ranks, if there are some, to make the training of the block as well: its rows
     lie in the run's folder meanwhile, which all ranks see."""
-    group = joined_group()
+    group = find_group()
     if group == "none" or plan.contract.distributed.strategy == "single":
         yield
         return

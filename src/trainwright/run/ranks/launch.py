@@ -53,7 +53,7 @@ def need_ranks(contract: Contract) -> None:
         )
 
 
-def asked_ranks(request: Request) -> int:
+def count_ranks(request: Request) -> int:
     """Processes that a contract asks for on this machine.
 
     Raises:
