@@ -25,8 +25,12 @@ def check_gradient_layout(strategy: Strategy) -> Sequence[float]:
     told: list[float] = []
     updated: list[list[Tensor]] = []
     for of_ranks in (strategy, SingleProcess()):
-        torch.manual_seed(3)
         network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(36, 2)).double()
+        weights = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                values = torch.randn(parameter.shape, generator=weights, dtype=torch.float64)
+                parameter.copy_(values / 3)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         model = of_ranks.wrap(network)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, eps=1e-3, fused=True)
@@ -72,7 +76,8 @@ def check_batch_norm(strategy: Strategy) -> Sequence[float]:
 
 
 def check_dropout(strategy: Strategy) -> Sequence[float]:
-    """Each micro-batch has a mask of its own, the one that a single process draws for it."""
+    """Each micro-batch has a mask of its own, the one that a single process draws for it. Not for
+    ranks that are threads, which share the generator."""
     updated = []
     for of_ranks in (strategy, SingleProcess()):
         trained = TrainedNetwork(of_ranks, objective=_drop_inputs)

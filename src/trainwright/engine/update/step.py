@@ -224,15 +224,15 @@ class OptimizerStep:
         self._buffers.keep()
         self._take_own()
         model, strategy, targets = self._model, self._strategy, work.targets
-        left, counted, total = len(work.micro_batches), 0, None
-        has_ranks = strategy.world_size > 1
+        passes = list(enumerate(work.micro_batches))
+        if strategy.world_size > 1:  # a short step may have fewer micro-batches than ranks
+            passes = [(index, batch) for index, batch in passes if len(batch[0])]
+        left, counted, total = len(passes), 0, None
         try:
             draw = partial(self._key_draws, work)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
-            for index, batch in enumerate(work.micro_batches):
+            for index, batch in passes:
                 left -= 1
-                if has_ranks and not len(batch[0]):
-                    continue  # a short step, of fewer micro-batches than ranks
                 draw(index)
                 with strategy.micro_batch(model, last=not left):
                     with self._forward():
