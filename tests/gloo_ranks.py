@@ -1,4 +1,4 @@
-"""Processes joined by gloo: a strategy of collectives alone, and its conformance."""
+"""Processes joined by gloo: the conformance of data parallelism."""
 
 from __future__ import annotations
 
@@ -6,80 +6,16 @@ import json
 import os
 import traceback
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed
 
 from deadlines import within
 from forked_ranks import start_ranks
-from trainwright.core.errors import PeerLost
-from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets
+from trainwright.distributed.data_parallel import DataParallel
 from trainwright.testing.strategy_conformance import CHECKS
-
-
-class GlooStrategy:
-    """Gradients are summed in one collective after the last micro-batch, once the packets have said
-    that no rank ran out of memory."""
-
-    device = torch.device("cpu")
-
-    def __init__(self) -> None:
-        self.rank = distributed.get_rank()
-        self.world_size = distributed.get_world_size()
-        self._parameters: list[nn.Parameter] = []
-
-    def wrap(self, model: nn.Module) -> nn.Module:
-        self._parameters = list(model.parameters())
-        for parameter in self._parameters:
-            distributed.broadcast(parameter.detach(), src=0)
-        return model
-
-    def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-        return nullcontext()
-
-    def reduce(self, packet: Packet) -> Packet:
-        numbers = torch.tensor([float(number) for number in packet], dtype=torch.float64)
-        of_ranks = [torch.empty_like(numbers) for _ in range(self.world_size)]
-        try:
-            distributed.all_gather(of_ranks, numbers)
-        except RuntimeError as error:
-            raise PeerLost(str(error)) from error
-        told = combine_packets([_packet(one) for one in of_ranks])
-        if not told.out_of_memory:
-            self._add_gradients()
-        return told
-
-    def _add_gradients(self) -> None:
-        parameters = self._parameters
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        used = torch.tensor([float(p.grad is not None) for p in parameters], dtype=torch.float64)
-        flat = torch.cat([used, *(one.flatten() for one in gradients)])
-        distributed.all_reduce(flat)
-        sizes = [len(used), *(one.numel() for one in gradients)]
-        used, *sums = torch.split(flat, sizes)
-        for parameter, there, total in zip(parameters, used.tolist(), sums, strict=True):
-            parameter.grad = total.view_as(parameter).clone() if there else None
-
-    def gather(self, rows: Tensor) -> Tensor:
-        counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
-        distributed.all_gather(counts, torch.tensor([len(rows)]))
-        sizes = [int(one) for one in counts]
-        padded = rows.new_zeros(max(sizes), *rows.shape[1:])
-        padded[: len(rows)] = rows.detach()
-        of_ranks = [torch.empty_like(padded) for _ in range(self.world_size)]
-        distributed.all_gather(of_ranks, padded)
-        return torch.cat([one[:size] for one, size in zip(of_ranks, sizes, strict=True)])
-
-    def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
-        return SingleProcess().gradient_norm(gradients)
-
-
-def _packet(numbers: Tensor) -> Packet:
-    loss, *counts = numbers.tolist()
-    return Packet(loss, *map(int, counts))
 
 
 def _run(rank: int, world_size: int, folder: str) -> None:
@@ -94,7 +30,7 @@ def _run(rank: int, world_size: int, folder: str) -> None:
     found: dict[str, Sequence[float] | str] = {}
     for name, check in CHECKS.items():
         try:
-            found[name] = check(GlooStrategy())
+            found[name] = check(DataParallel(torch.device("cpu")))
         except Exception:
             found[name] = traceback.format_exc()
             break  # the ranks are no longer at the same place

@@ -302,8 +302,20 @@ CASES = tuple(
             ("training.validate_every_n_tokens=500",),
         ),
         Case("change it to 16", ("model={kind: ft_transformer, width: 18, heads: 8}",)),
-        Case("choose single", ("distributed.strategy=ddp",)),
-        Case("choose 1", ("distributed.num_gpus=2",)),
+        Case("choose ddp", ("distributed.strategy=fsdp",)),
+        Case(
+            "write strategy: ddp beside it, or remove it",
+            ("distributed.num_gpus=2",),
+            does=("distributed.strategy=ddp",),
+        ),
+        Case(
+            "change it to single", ("model={kind: linear}", "-training", "distributed.strategy=ddp")
+        ),
+        Case(
+            "change it to after_backward",
+            ("distributed.strategy=ddp", "training.memory.update=in_backward"),
+        ),
+        Case("change it to off", ("distributed.strategy=ddp", "tracking.windows.noise_scale=9")),
         Case("choose auto", ("distributed.backend=nccl",)),
         Case("change it to 16", ("training.ramps.batch={start: 4, samples: 9999}",)),
         Case("change it to 1", ("training.scheduler.warmup_steps=9999",)),

@@ -25,14 +25,14 @@ def test_a_single_process(check: str) -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [name for name in CHECKS if name != "dropout"])
 def test_threads(check: str, world_size: int) -> None:
     found = FakeRanks(world_size).run(CHECKS[check])
     assert found == [found[0]] * world_size
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
-@pytest.mark.parametrize("world_size", each(2, [2, 4]))
+@pytest.mark.parametrize("world_size", each(2, [2, 3, 4]))
 def test_processes(world_size: int, tmp_path: Path) -> None:
     from gloo_ranks import check_all
 
@@ -57,7 +57,7 @@ def test_one_packet_a_step() -> None:
         FakeRanks(2).run(run)
         return [one.packets for one in strategies]
 
-    assert packets("update") == [4 * 4] * 2
+    assert packets("update") == [3 * 2 * 4] * 2
     assert packets("out of memory") == [4 * (4 + 1)] * 2
 
 

@@ -73,6 +73,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "model/imported/",
         "data/chats/chat_template.py: choose data.template",
     ),
+    "needs several processes (test_ranks)": (
+        "run/ranks/launch.py: ",
+        "distributed/strategy.py: take another norm",
+    ),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
     "needs 32 GB on the disk": ("run/teacher/token_teacher.py: lower",),
     "needs 64 MB": ("data/formats/encodings.py: raise data.reading.most_unpacked_ratio",),

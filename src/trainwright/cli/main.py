@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 import sys
-import time
 from collections import ChainMap
 from io import TextIOWrapper
 from pathlib import Path
@@ -55,7 +54,7 @@ from trainwright.core.errors import (
 from trainwright.core.formatting import show_safely
 from trainwright.core.lazy_imports import LazyTable
 from trainwright.core.lean_imports import import_lean
-from trainwright.core.process import code_allowed, lasting, loading
+from trainwright.core.process import code_allowed, lasting
 
 
 def _build_command(found: Any) -> Any:
@@ -167,33 +166,10 @@ def train(
         with code_allowed(allow_code):
             code = check_contract(contract, overrides, runs, start, as_json=as_json)
         raise typer.Exit(code)
-    from trainwright.core.progress import StopFlag
-    from trainwright.run.supervise.preemption import stop_on_signals
+    from trainwright.cli.train_resume import NewTraining, train_and_show
 
-    watchers = []
-    if restart:
-        from trainwright.run.supervise.supervisor import supervise
-
-        attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
-        run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
-    asked_at = time.monotonic()
-    # From here on, also during imports, a signal ends the command gracefully.
-    with stop_on_signals(StopFlag()), code_allowed(allow_code):
-        with loading():
-            from trainwright.run.request import Request
-            from trainwright.run.screen import StreamScreen
-            from trainwright.run.train import train as train_contract
-
-        request = Request(
-            contract, overrides, runs, run, resume, sys.argv, watchers, start, asked_at=asked_at
-        )
-        # Called here, so that few frames stand between the verb and a step.
-        result = train_contract(request, StreamScreen(sys.stderr))
-        # Imported here: a training does not wait for what shows its result.
-        from trainwright.cli.render import show_trained
-
-        code = show_trained(result, request, as_json=as_json)
-    raise typer.Exit(code)
+    new = NewTraining(contract, overrides, runs, run, resume, start)
+    raise typer.Exit(train_and_show(new, restart, allow_code=allow_code, as_json=as_json))
 
 
 @app.command()

@@ -43,16 +43,18 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"resume.{field}" for field in _RESUME),
         *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "compute.threads",
+        *(f"distributed.{field}" for field in ("strategy", "num_gpus", "backend")),
+        "training.gradient_accumulation_steps",
         "training.memory.margin",
         *(f"tracking.{field}" for field in _SINKS),
     }
 )
-"""How a run is called, in which time its batches come, the threads that are asked for (those that
-are used are compared with a checkpoint's), where, how often and how many checkpoints are kept, how
-it goes on, who hears of it, and what else is known of a base whose hashes are the plan's. Which
-checkpoints there are decides only how far a rollback goes back. Not `checkpointing.rank_by`, which
-decides whose weights are the model, and not `resume.determinism`, which decides which kernels
-compute."""
+"""How a run is called, in which time its batches come, the threads and ranks that are asked for
+(those that are used are compared with a checkpoint's) and how they share the micro-batches of a
+step, whose sizes are not free, where, how often and how many checkpoints are kept, how it goes on,
+who hears of it, and what else is known of a base whose hashes are the plan's. Which checkpoints
+there are decides only how far a rollback goes back. Not `checkpointing.rank_by`, which decides
+whose weights are the model, and not `resume.determinism`, which decides which kernels compute."""
 
 
 def is_free(path: str) -> bool:

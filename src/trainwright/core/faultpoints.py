@@ -11,6 +11,8 @@ actions:
     delay=0.5     sleep for this many seconds
     term int usr1 the signal to this process
 
+`rank1:point:nth:action` strikes the process of that rank alone.
+
 Without the variable a point costs one look at an empty tuple, and the points inside a training step
 do not exist (`engine.fault_injection`).
 """
@@ -163,7 +165,15 @@ def arm(text: str) -> None:
         ValueError: not a list of faults.
     """
     global _armed
-    _armed = tuple(InjectedFault(one) for one in text.split(",") if one.strip())
+    own = f"rank{os.environ.get('RANK', '0')}"
+    faults = []
+    for fault in filter(None, map(str.strip, text.split(","))):
+        rank, _, rest = fault.partition(":")
+        if not rank.startswith("rank"):
+            faults.append(InjectedFault(fault))
+        elif rank == own:
+            faults.append(InjectedFault(rest))
+    _armed = tuple(faults)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol, final
 import torch
 from torch import Tensor, nn
 
+from trainwright.core.errors import Mistake, Problem
+
 _ALONE = nullcontext()
 _CPU = torch.device("cpu")
 
@@ -38,8 +40,8 @@ class Strategy(Protocol):
 
     Every rank calls the methods in the same order. What `reduce` and `gradient_norm` return is the
     same on every rank to the last bit, so that every rank takes the same branch. A rank that dies
-    must make the calls of the others raise `PeerLost`; they may not wait for ever. Which rows are a
-    rank's is no matter of the strategy: see `RankShare`.
+    must make the calls of the others raise `PeerLost`; they may not wait for ever. Which
+    micro-batches are a rank's is no matter of the strategy: see `RankShare`.
     """
 
     @property
@@ -59,7 +61,11 @@ class Strategy(Protocol):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model to call in forward passes, with the weights of rank 0 on every rank; made once,
-        before the optimizer."""
+        before the optimizer.
+
+        Raises:
+            Mistake: the ranks cannot train it as one process would.
+        """
         ...
 
     def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
@@ -74,13 +80,14 @@ class Strategy(Protocol):
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets of all ranks, once for each series of passes.
 
-        Then the gradients of the wrapped model are sums over the ranks; a parameter that no rank
-        used has none. If any rank ran out of memory, they are undefined, on every rank.
+        Then the gradients of the wrapped model are sums over the ranks, with the strides of their
+        parameters; a parameter that no rank used has none. If any rank ran out of memory, they are
+        undefined, on every rank.
         """
         ...
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Rows [N, ...] of every rank, one behind another in the order of the ranks, each of which
+        """Rows [N, ...] of every rank, concatenated in the order of the ranks, each of which
         may have another N; without their graphs, and the same on every rank to the last bit."""
         ...
 
@@ -119,6 +126,26 @@ class SingleProcess:
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of all gradients."""
         return norm_of_norms(norms_of(gradients))
+
+
+def refuse_batch_norm(model: nn.Module, world_size: int) -> None:
+    """Refuse batch norm on several ranks, each of which would have statistics of its own rows.
+
+    Raises:
+        Mistake: the model has such a layer.
+    """
+    kind = nn.modules.batchnorm._BatchNorm
+    found = [name for name, one in model.named_modules() if isinstance(one, kind)]
+    if world_size > 1 and found:
+        raise Mistake(
+            Problem(
+                "batch norm cannot be trained on several processes of a CPU",
+                path="distributed.strategy",
+                found=f"batch norm in {found[0]}",
+                expected="a norm that each row has by itself",
+                fix="take another norm, such as group norm, or strategy: single",
+            )
+        )
 
 
 def packet_of(loss: Tensor, targets: int) -> Packet:

@@ -38,7 +38,7 @@ class DeviceFacts:
     """Device for training a network. `memory_bytes` is that of the GPU, or of the machine or
     container, which is the same at each start; 0 if not queried; `cores` are those available to
     this process, `threads` those torch uses, on which the bits of a network depend, or the most of
-    a library. `can_compile`:
+    a library. `ranks` are the processes that train together. `can_compile`:
     torch.compile has its backend, a C++ compiler for a CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
@@ -49,6 +49,7 @@ class DeviceFacts:
     memory_bytes: int = 0
     cores: int = 1
     threads: int = 1
+    ranks: int = 1
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -77,6 +78,7 @@ def read_device(for_network: bool) -> DeviceFacts:
 
     limit_libraries()
     threads = torch.get_num_threads()
+    ranks = int(os.environ.get("WORLD_SIZE", max(1, torch.cuda.device_count())))
     if not torch.cuda.is_available():
         return DeviceFacts(
             has_bf16=_cpu_has_bf16(),
@@ -84,6 +86,7 @@ def read_device(for_network: bool) -> DeviceFacts:
             memory_bytes=memory_bytes(),
             cores=cores,
             threads=threads,
+            ranks=ranks,
         )
     properties = torch.cuda.get_device_properties(0)
     return DeviceFacts(
@@ -95,6 +98,7 @@ def read_device(for_network: bool) -> DeviceFacts:
         memory_bytes=properties.total_memory,
         cores=cores,
         threads=threads,
+        ranks=ranks,
     )
 
 

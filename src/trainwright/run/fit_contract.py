@@ -23,6 +23,7 @@ from trainwright.run.measured_choices import Beforehand
 from trainwright.run.opening.open_folder import FinishedRun, check_run_name, find_begun
 from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData
+from trainwright.run.ranks.launch import need_ranks
 from trainwright.run.request import Additions, Request
 from trainwright.run.run_context import Result, RunAttempt
 from trainwright.run.screen import LoggedScreen, Screen, StageTimes
@@ -74,6 +75,7 @@ def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> Contra
         with before_the_run(at.flag):
             check_run_name(request)
             ready = data.planned(request, at.stages, screen)
+            need_ranks(ready.plan.contract)
             ready, beforehand = allot_budget(ready, at, looks=False)
         ready = replace(ready, seconds_before=at.stages.elapsed)
         with open_watched_run(at, ready, wake) as started:

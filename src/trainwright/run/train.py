@@ -53,6 +53,7 @@ from trainwright.run.opening.open_folder import (
     open_run,
 )
 from trainwright.run.prepare.prepare_run import Ready, make_ready, need_test_rows, without_undivided
+from trainwright.run.ranks.launch import need_ranks
 from trainwright.run.repeats.train_folds import (
     TrainedFold,
     learner_of,
@@ -112,6 +113,7 @@ def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
         check_run_name(request)
         ready = make_ready(request, stages, screen)
         need_test_rows(ready)
+        need_ranks(ready.plan.contract)
         ready = settle(request, ready, stages, screen)
         if request.start and not ready.plan.start:
             # Imported here: few runs begin at a checkpoint of another one.

@@ -14,7 +14,13 @@ from torch import Tensor, nn
 from trainwright.core.errors import PeerLost
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.rank_share import RankShare
-from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, combine_packets
+from trainwright.distributed.strategy import (
+    Packet,
+    SingleProcess,
+    Strategy,
+    combine_packets,
+    refuse_batch_norm,
+)
 from trainwright.tracking.events import StepOutcome, read_number
 
 Found = TypeVar("Found")
@@ -22,7 +28,7 @@ Found = TypeVar("Found")
 _PATIENCE_SECONDS = 120.0
 
 STEP_ROWS: Final = (18, 7, 3, 5)
-"""Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
+"""Rows of each step, of which the third has fewer than four ranks have micro-batches."""
 
 NO_MEMORY: Final = "DefaultCPUAllocator: can't allocate memory"
 _FAR = 1e-12
@@ -32,8 +38,8 @@ _FAR = 1e-12
 class FakeStrategy:
     """One of several ranks that are threads and exchange their values in memory.
 
-    It counts its exchanges of packets, and refuses a `reduce` without a last micro-batch and ranks
-    that make different calls.
+    It counts its exchanges of packets, and refuses a `reduce` after passes of which none was the
+    last, and ranks that make different calls.
     """
 
     def __init__(self, rank: int, group: FakeRanks) -> None:
@@ -43,10 +49,11 @@ class FakeStrategy:
         self.packets = 0
         self._group = group
         self._parameters: list[nn.Parameter] = []
-        self._had_last = False
+        self._has_open_pass = False
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model, with the weights of rank 0."""
+        refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())
         first = self._exchange("weights", [one.detach().clone() for one in self._parameters])[0]
         with torch.no_grad():
@@ -60,8 +67,8 @@ class FakeStrategy:
 
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets, and the gradients unless memory ran out."""
-        assert self._had_last or packet.out_of_memory, "the last micro-batch was not announced"
-        self._had_last = False
+        assert not self._has_open_pass or packet.out_of_memory, "no micro-batch was the last"
+        self._has_open_pass = False
         self.packets += 1
         told = combine_packets(self._exchange("packet", packet))
         if not told.out_of_memory:
@@ -83,8 +90,8 @@ class FakeStrategy:
 
     @contextmanager
     def _passing(self, last: bool) -> Iterator[None]:
+        self._has_open_pass = not last
         yield
-        self._had_last = last
 
 
 @final
@@ -164,11 +171,12 @@ def network_of_rank(seed: int) -> nn.Module:
     return model
 
 
-def own_rows(work: StepBatches, strategy: Strategy) -> StepBatches:
-    """This rank's rows of each micro-batch. Targets and rows remain those of the whole step."""
-    share = RankShare(strategy.rank, strategy.world_size)
-    batches = [batch.apply(lambda one: one[share.bounds(len(one))]) for batch in work.micro_batches]
-    return work._replace(micro_batches=batches)
+def own_batches(work: StepBatches, strategy: Strategy) -> StepBatches:
+    """This rank's micro-batches of a step, or one without rows. Targets and rows remain those of
+    the whole step."""
+    mine = RankShare(strategy.rank, strategy.world_size).bounds(len(work.micro_batches))
+    batches = work.micro_batches[mine] or [work.micro_batches[0].apply(lambda one: one[:0])]
+    return work._replace(micro_batches=batches, first=mine.start)
 
 
 def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:

@@ -21,7 +21,7 @@ from trainwright.testing.fake_strategy import (
     assert_same_outcome,
     assert_same_weights,
     network_of_rank,
-    own_rows,
+    own_batches,
 )
 from trainwright.tracking.events import StepOutcome
 
@@ -74,8 +74,8 @@ class _Matched:
         self.step = step.handling_memory(SplitOnOutOfMemory())
 
     def make(self, work: StepBatches) -> StepOutcome:
-        """One update with this rank's rows of a step."""
-        return self.step(own_rows(work, self._strategy))
+        """One update with this rank's micro-batches of a step."""
+        return self.step(own_batches(work, self._strategy))
 
     def weights(self) -> list[Tensor]:
         """A copy of the weights."""

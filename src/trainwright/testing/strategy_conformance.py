@@ -24,23 +24,27 @@ from trainwright.engine.saving import SaveRequested
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
-from trainwright.engine.update.step import OptimizerStep
-from trainwright.objective.losses import LossSum, Objective
+from trainwright.objective.losses import LossSum
 from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
     assert_same_outcome,
     assert_same_weights,
     network_of_rank,
-    own_rows,
+    own_batches,
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
 from trainwright.testing.gather_conformance import check_gather, check_shared_loss
-from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, read_number
+from trainwright.testing.trained_network import TrainedNetwork, masked_errors, masked_steps
+from trainwright.testing.trap_conformance import (
+    check_batch_norm,
+    check_dropout,
+    check_gradient_layout,
+    check_thawed_layers,
+)
+from trainwright.tracking.events import Event, Saved, StepKept, read_number
 
 Check = Callable[[Strategy], Sequence[float]]
-
-_NAMES = ("input", "target", "counted")
 
 
 def check_protocol(strategy: Strategy) -> Sequence[float]:
@@ -53,13 +57,17 @@ def check_protocol(strategy: Strategy) -> Sequence[float]:
 
 
 def check_update(strategy: Strategy) -> Sequence[float]:
-    """The update of a single process in fp64, clipped and not, with one micro-batch and with two;
-    every rank starts from the weights of rank 0, and rows have different numbers of targets."""
+    """The update of a single process in fp64, clipped and not, with one micro-batch in all, one and
+    two a rank; every rank starts from the weights of rank 0, and rows have different numbers of
+    targets."""
     told: list[float] = []
-    for accumulate in (1, 2):
+    for accumulate in (1, strategy.world_size, 2 * strategy.world_size):
         for max_norm in (math.inf, 0.3):
-            ours, alone = _Trained(strategy, max_norm), _Trained(SingleProcess(), max_norm)
-            for work in _steps(accumulate):
+            ours, alone = (
+                TrainedNetwork(strategy, max_norm),
+                TrainedNetwork(SingleProcess(), max_norm),
+            )
+            for work in masked_steps(accumulate):
                 outcome, expected = ours.make(work), alone.make(work)
                 assert_same_outcome(outcome, expected)
                 told += [read_number(outcome.loss), read_number(outcome.gradient_norm)]
@@ -69,14 +77,15 @@ def check_update(strategy: Strategy) -> Sequence[float]:
 
 def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
     """All targets of a step are those of one row, on one rank."""
-    ours, alone = _Trained(strategy), _Trained(SingleProcess())
-    for work in _steps(1):
-        batch = work.micro_batches[0]
-        mask = torch.zeros_like(batch["counted"])
-        mask[-1] = 1.0
-        batch = batch.with_tensors(counted=mask)
-        one = work._replace(micro_batches=[batch], targets=int(mask.sum()))
-        assert_same_outcome(ours.make(one), alone.make(one))
+    ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+    for work in masked_steps(strategy.world_size):
+        masks = [torch.zeros_like(batch["counted"]) for batch in work.micro_batches]
+        filled = max(number for number, mask in enumerate(masks) if len(mask))
+        masks[filled][-1] = 1.0
+        pairs = zip(work.micro_batches, masks, strict=True)
+        batches = [batch.with_tensors(counted=mask) for batch, mask in pairs]
+        of_one_row = work._replace(micro_batches=batches, targets=int(masks[filled].sum()))
+        assert_same_outcome(ours.make(of_one_row), alone.make(of_one_row))
     return assert_same_weights(ours.weights(), alone.weights())
 
 
@@ -84,14 +93,15 @@ def check_nonfinite(strategy: Strategy) -> Sequence[float]:
     """A row of one rank that makes its loss non-finite: no rank updates, and all go on alike."""
     told: list[float] = []
     for bad in (math.nan, math.inf):
-        ours, alone = _Trained(strategy), _Trained(SingleProcess())
-        first, second, *_ = _steps(1)
+        ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+        first, second, *_ = masked_steps(strategy.world_size)
         before = ours.weights()
-        batch = first.micro_batches[0]
+        *others, batch = first.micro_batches
         y, mask = batch.target.clone(), torch.ones_like(batch["counted"])
         y[-1] = bad
+        targets = first.targets - int(batch["counted"].sum()) + int(mask.sum())
         batch = batch.with_tensors(target=y, counted=mask)
-        poisoned = first._replace(micro_batches=[batch], targets=int(mask.sum()))
+        poisoned = first._replace(micro_batches=[*others, batch], targets=targets)
         outcome = ours.make(poisoned)
         assert read_number(outcome.found_nonfinite) > 0
         assert not math.isfinite(read_number(outcome.loss))
@@ -123,11 +133,11 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
     for in_backward in (False, True):
         for failing in (1, 2):
             small = _SmallMemory(strategy, failing, in_backward)
-            ours, alone = _Trained(strategy, objective=small), _Trained(SingleProcess())
+            ours, alone = TrainedNetwork(strategy, objective=small), TrainedNetwork(SingleProcess())
             events: list[Event] = []
             memory = SplitOnOutOfMemory(tell=events.append)
             ours.step.handling_memory(memory)
-            for work in _steps(2):
+            for work in masked_steps(2 * strategy.world_size):
                 assert_same_outcome(ours.make(work), alone.make(work))
             told += assert_same_weights(ours.weights(), alone.weights())
             assert len(events) == 1, "each rank was told, once"
@@ -139,10 +149,10 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
 def check_exhausted_memory(strategy: Strategy) -> Sequence[float]:
     """Where no split helps one rank, none makes an update."""
     memory = SplitOnOutOfMemory("raise")
-    ours = _Trained(strategy, objective=_SmallMemory(strategy, 1, False))
+    ours = TrainedNetwork(strategy, objective=_SmallMemory(strategy, 1, False))
     ours.step.handling_memory(memory)
     before = ours.weights()
-    outcome = ours.make(next(iter(_steps(1))))
+    outcome = ours.make(next(iter(masked_steps(strategy.world_size))))
     assert read_number(outcome.found_nonfinite) > 0
     assert memory.exhausted
     assert all(map(torch.equal, ours.weights(), before))
@@ -191,6 +201,10 @@ CHECKS: Mapping[str, Check] = {
     "update": check_update,
     "uneven targets": check_uneven_targets,
     "nonfinite": check_nonfinite,
+    "gradient layout": check_gradient_layout,
+    "thawed layers": check_thawed_layers,
+    "batch norm": check_batch_norm,
+    "dropout": check_dropout,
     "packet": check_packet,
     "gather": check_gather,
     "shared loss": check_shared_loss,
@@ -200,30 +214,6 @@ CHECKS: Mapping[str, Check] = {
     "stop by the clock": check_stop_by_the_clock,
 }
 """All checks by name."""
-
-
-@final
-class _Trained:
-    """A model whose first weights differ from rank to rank, and the step that trains it."""
-
-    def __init__(
-        self, strategy: Strategy, max_norm: float = math.inf, objective: Objective | None = None
-    ) -> None:
-        self._strategy = strategy
-        self.model = strategy.wrap(network_of_rank(strategy.rank))
-        # Without it Adam would make a full step of a gradient that is rounding alone.
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
-        self.step = OptimizerStep(
-            self.model, objective or _masked, optimizer, max_norm=max_norm, strategy=strategy
-        )
-
-    def make(self, work: StepBatches) -> StepOutcome:
-        """One update with this rank's rows of a step."""
-        return self.step(own_rows(work, self._strategy))
-
-    def weights(self) -> list[Tensor]:
-        """A copy of the weights."""
-        return [one.detach().clone() for one in self.model.parameters()]
 
 
 @final
@@ -238,7 +228,7 @@ class _SmallMemory:
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         self._passes += 1
-        loss = _masked(model, batch)
+        loss = masked_errors(model, batch)
         if self._fails_here and self._passes == self._failing:
             if not self._in_backward:
                 raise RuntimeError(NO_MEMORY)
@@ -252,7 +242,7 @@ def _fail(_: Tensor) -> None:
 
 @final
 class _RankRows:
-    """This rank's rows of the same steps again and again."""
+    """This rank's micro-batches of the same steps again and again."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
@@ -260,9 +250,9 @@ class _RankRows:
 
     def next_step(self) -> StepBatches:
         """Rows of the next step."""
-        works = _steps(2)
+        works = masked_steps(2 * self._strategy.world_size)
         self._made += 1
-        return own_rows(works[(self._made - 1) % len(works)], self._strategy)
+        return own_batches(works[(self._made - 1) % len(works)], self._strategy)
 
     def seek(self, samples: int) -> None:
         """Begin anew."""
@@ -284,7 +274,7 @@ def _run(
     react: Callable[[Event], None] = lambda _: None,
 ) -> tuple[str, int, list[int]]:
     """How a run ended, after which step, and the steps that it saved."""
-    trained, seen = _Trained(strategy), RecordingObserver()
+    trained, seen = TrainedNetwork(strategy), RecordingObserver()
     job = Job(
         model=trained.model,
         feed=_RankRows(strategy),
@@ -304,25 +294,3 @@ def _pass(strategy: Strategy) -> None:
     model = strategy.wrap(network_of_rank(0))
     with strategy.micro_batch(model, last=True):
         model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
-
-
-def _masked(model: nn.Module, batch: Batch) -> LossSum:
-    """Squared errors of the values that the mask counts as targets."""
-    x, y, mask = batch
-    return LossSum(((model(x) - y).square() * mask).sum(), int(mask.sum()))
-
-
-def _steps(accumulate: int) -> Sequence[StepBatches]:
-    """Whole steps of rows with 0 to 2 targets each."""
-    draw = torch.Generator().manual_seed(17)
-    works, samples = [], 0
-    for rows in STEP_ROWS:
-        x, y = (torch.randn(rows, n, generator=draw, dtype=torch.float64) for n in (3, 2))
-        lengths = torch.randint(0, 3, (rows, 1), generator=draw)
-        lengths[0] = 2
-        mask = (torch.arange(2) < lengths).double()
-        parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, y, mask)), strict=True)
-        samples += rows
-        batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
-        works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
-    return works

@@ -37,7 +37,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
     ("override", "path", "found"),
     [
         ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
-        ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
         ("distributed.backend=nccl", "distributed.backend", "nccl"),
     ],
 )

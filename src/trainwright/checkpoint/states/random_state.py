@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
@@ -17,6 +18,17 @@ from trainwright.core.formatting import many
 _CPU = "torch_cpu"
 _CUDA = "torch_cuda_"
 _OWN = "own_"
+
+
+def key_generators(seed: int, samples: int, index: int, device: torch.device) -> None:
+    """Seed the generators that modules on a device draw from by a hash of a seed, the position of a
+    step and the index of a micro-batch in it."""
+    text = f"draws/{seed}/{samples}/{index}".encode()
+    key = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    torch.default_generator.manual_seed(key)
+    if device.type == "cuda":
+        torch.cuda.default_generators[torch.cuda.current_device()].manual_seed(key)
+
 
 Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random
 """Generator created by a script."""

@@ -46,6 +46,7 @@ from trainwright.contract.rules.training.step_rules import (
     check_warmup,
     check_width_scaling,
 )
+from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import check_name
 from trainwright.core.lazy_imports import LazyTable
@@ -179,6 +180,14 @@ def purpose_fits(contract: Contract, written: frozenset[str]) -> Problems:
         yield from check_purpose(contract, written)
 
 
+def ranks_fit(contract: Contract, written: frozenset[str]) -> Problems:
+    """Several processes, if there are some."""
+    if contract.distributed != Distributed():
+        from trainwright.contract.rules.distributed_rules import check_ranks
+
+        yield from check_ranks(contract, written)
+
+
 def search_fits(contract: Contract, written: frozenset[str]) -> Problems:
     """A search, if there is one."""
     if contract.tune != "off":
@@ -225,6 +234,7 @@ RULES: tuple[Rule, ...] = (
     questions_fit,
     purpose_fits,
     search_fits,
+    ranks_fit,
     cost_has_a_price,
 )
 
@@ -239,14 +249,8 @@ def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:
-    distributed = contract.distributed
-    if distributed.strategy != "single":
-        yield _not_available(
-            "several processes", "distributed.strategy", distributed.strategy, "choose single"
-        )
-    if distributed.num_gpus not in ("auto", 1):
-        yield _not_available(
-            "several devices", "distributed.num_gpus", str(distributed.num_gpus), "choose 1"
-        )
-    if distributed.backend == "nccl":
-        yield _not_available("nccl", "distributed.backend", "nccl", "choose auto")
+    section = contract.distributed
+    if section.strategy == "fsdp":
+        yield _not_available("shards of a model", "distributed.strategy", "fsdp", "choose ddp")
+    if section.backend == "nccl":
+        yield _not_available("a backend by name", "distributed.backend", "nccl", "choose auto")

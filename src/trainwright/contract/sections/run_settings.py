@@ -60,14 +60,18 @@ class Resources(Section):
 
 
 class Distributed(Section):
-    """Over how many devices, and how the work is divided among them."""
+    """Over how many devices, and how the work is divided among them. `trainwright train` starts a
+    process for each with torchrun, or joins those that torchrun has started. Each takes whole
+    micro-batches of `training.batch_size` rows, so that N processes train what one process trains
+    with N times their `gradient_accumulation_steps`."""
 
     strategy: Literal["single", "ddp", "fsdp"] = "single"
     """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: the model
     sharded."""
 
     num_gpus: Auto | Count = "auto"
-    """Devices. `auto`: one."""
+    """Devices: GPUs, or processes on a machine without one. `auto`: the GPUs of this machine; one
+    with `strategy: single`."""
 
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""

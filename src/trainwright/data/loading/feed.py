@@ -36,7 +36,8 @@ class StepBatches(NamedTuple):
     `targets` and `rows` are those of all micro-batches and ranks; the summed loss is divided by
     `targets`. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
     `wait_seconds` how long the step had to wait for its rows. `places` are the numbers of the first
-    tensors where targets are counted, of a text its places with the padding, and else 0.
+    tensors where targets are counted, of a text its places with the padding, and else 0. `first` is
+    the index of this rank's first micro-batch among those of all ranks.
     """
 
     micro_batches: Sequence[Batch]
@@ -46,6 +47,7 @@ class StepBatches(NamedTuple):
     epoch: int
     wait_seconds: float
     places: int = 0
+    first: int = 0
 
 
 class Collate(Protocol):
@@ -81,14 +83,16 @@ _AS_STORED = AsStored()
 
 
 class _Block(NamedTuple):
-    """Whole steps whose rows are fetched together: the number of rows of each step, which of them
-    are this rank's, and all of them."""
+    """Whole steps whose rows are fetched together: the number of rows of each step, all of them and
+    those of this rank; the sizes of its micro-batches of each step, and the index of the first."""
 
     start: int
     epoch: int
     steps: list[int]
-    rows: Positions
     of_all_ranks: Positions
+    rows: Positions
+    cuts: list[Sequence[int]]
+    firsts: list[int]
 
 
 def _too_small(name: str, value: int) -> Mistake:
@@ -133,8 +137,8 @@ class Feed:
     Args:
         tensors: aligned tensors, each with N rows on its first axis, by name or in order (the last
             is the target), a `RowDataset`, or `Workers`.
-        batch_size: rows of a micro-batch, over all ranks.
-        accumulate: micro-batches of a step.
+        batch_size: rows of a micro-batch.
+        accumulate: micro-batches of a step on each rank.
         seed: where the order starts.
         shuffle: whether each epoch has a new random order.
         count_targets: targets in a micro-batch where that is not its number of rows (without those
@@ -143,7 +147,9 @@ class Feed:
             have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
         draws: the order of the samples, in the place of `seed` and `shuffle`.
         forming: what becomes of the rows of a micro-batch, where that depends on all of them.
-        share: this rank's share of each micro-batch; no other rows are fetched.
+        share: this rank's share of the micro-batches of each step; no other rows are fetched. A
+            short step may have fewer micro-batches than there are ranks: then this rank's only one
+            may have no rows.
         targets_of: number of targets of any rows of an epoch, by their numbers: with
             `count_targets` what tells a rank the targets of the rows that it does not fetch.
     """
@@ -173,7 +179,7 @@ class Feed:
             raise _other_rows(self.order.rows, store.rows)
         self._loader: Loader = loader
         self._batch = batch_size
-        self._step_rows = ramp or Stages.flat(batch_size * accumulate)
+        self._step_rows = ramp or Stages.flat(batch_size * accumulate * share.world_size)
         self._count = count_targets
         self.forming = forming
         self._share, self._targets_of = share, targets_of
@@ -267,24 +273,22 @@ class Feed:
         block = self._ahead.popleft()
         gathered = self._loader.take(block.epoch, block.rows)
         self._ask(self._loader.depth)
-        # Cut a step at a time: a short step must not shift the micro-batches of the next.
-        cuts = self._cuts(block)
-        sizes = [size for cut in cuts for size in cut]
-        parts = gathered.split(sizes)
+        parts = gathered.split([size for cut in block.cuts for size in cut])
         if not isinstance(self.forming, AsStored):
             parts = list(map(self._formed, parts))
         counts = self._count is not row_targets or not isinstance(parts[0].mask, str)
         micro = iter(parts)
-        base = block.start
+        samples = block.start
         self._ready = []
-        for rows, cut in zip(block.steps, cuts, strict=True):
+        for rows, cut, first in zip(block.steps, block.cuts, block.firsts, strict=True):
             batches = list(islice(micro, len(cut)))
-            base += rows
+            samples += rows
             targets, places = rows, 0
             if counts:
                 targets = sum(map(self._count, batches))
                 places = sum(batch[0].numel() for batch in batches)
-            self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0, places))
+            work = StepBatches(batches, targets, rows, samples, block.epoch, 0.0, places, first)
+            self._ready.append(work)
         if self._share.world_size > 1:
             if counts and self._targets_of is one_a_row:
                 raise _targets_unknown()
@@ -301,39 +305,39 @@ class Feed:
             for step, rows in zip(self._ready, parts, strict=True)
         ]
 
-    def _cuts(self, block: _Block) -> list[Sequence[int]]:
-        """The sizes of this rank's micro-batches of each step."""
-        cuts = self._cuts_of_all(block.steps, block.of_all_ranks)
-        if self._share.world_size == 1:
-            return cuts
-        return [[self._share.size(size) for size in cut] for cut in cuts]
-
-    def _cuts_of_all(self, steps: Sequence[int], rows: Positions) -> list[Sequence[int]]:
-        """The sizes of the micro-batches of each step, over all ranks."""
+    def _cut(self, steps: Sequence[int], rows: Positions) -> list[Sequence[int]]:
+        """The sizes of the micro-batches of each step, of all ranks. Each step is cut by itself: a
+        short one must not shift the micro-batches of the next."""
         if isinstance(self.forming, AsStored):
             return [even_pieces(size, self._batch) for size in steps]
         parts = np.split(rows, np.cumsum(steps[:-1]))
         return [self.forming.cut(part, self._batch) for part in parts]
 
-    def _own(self, steps: Sequence[int], rows: Positions) -> Positions:
-        """This rank's rows of whole steps."""
+    def _block_at(self, start: int) -> _Block:
+        """The block that begins there, and which of its micro-batches are this rank's."""
+        epoch, offset = divmod(start, self.rows)
+        steps = self._coming_steps(start, (epoch + 1) * self.rows)
+        rows = self.order.at(epoch, offset, offset + sum(steps))
+        cuts = self._cut(steps, rows)
         if self._share.world_size == 1:
-            return rows
-        sizes = [size for cut in self._cuts_of_all(steps, rows) for size in cut]
-        parts = np.split(rows, np.cumsum(sizes[:-1]))
-        return np.concatenate([part[self._share.bounds(len(part))] for part in parts])
+            return _Block(start, epoch, steps, rows, rows, cuts, [0] * len(steps))
+        own_rows, own_cuts, firsts, at = [], list[Sequence[int]](), [], 0
+        for cut in cuts:
+            mine = self._share.bounds(len(cut))
+            own_cuts.append(cut[mine] or (0,))
+            before = at + sum(cut[: mine.start])
+            own_rows.append(rows[before : before + sum(own_cuts[-1])])
+            firsts.append(mine.start)
+            at += sum(cut)
+        return _Block(start, epoch, steps, rows, np.concatenate(own_rows), own_cuts, firsts)
 
     def _ask(self, blocks: int) -> None:
         """Have so many blocks under way. Where they begin follows from the cursor alone."""
         while len(self._ahead) < blocks:
-            start = self._planned
-            epoch, first = divmod(start, self.rows)
-            steps = self._coming_steps(start, (epoch + 1) * self.rows)
-            self._planned += sum(steps)
-            rows = self.order.at(epoch, first, first + sum(steps))
-            own = self._own(steps, rows)
-            self._ahead.append(_Block(start, epoch, steps, own, rows))
-            self._loader.ask(epoch, own)
+            block = self._block_at(self._planned)
+            self._planned += sum(block.steps)
+            self._ahead.append(block)
+            self._loader.ask(block.epoch, block.rows)
 
     def _coming_steps(self, position: int, epoch_end: int) -> list[int]:
         """Rows of each of the next steps, as many as make a block, within the epoch."""

@@ -36,13 +36,18 @@ class LookAhead(Protocol):
         micro_batches: Sequence[Batch],
         forward: Forward,
         strategy: Strategy,
+        draw: Callable[[int], None],
     ) -> None:
-        """See them."""
+        """See them. `draw(index)` is called before the pass of each, as before its later ones."""
         ...
 
 
 def no_look_ahead(
-    model: nn.Module, micro_batches: Sequence[Batch], forward: Forward, strategy: Strategy
+    model: nn.Module,
+    micro_batches: Sequence[Batch],
+    forward: Forward,
+    strategy: Strategy,
+    draw: Callable[[int], None],
 ) -> None:
     """Nothing to see: a micro-batch has its loss by itself."""
 
@@ -82,13 +87,14 @@ class GradientCache:
         micro_batches: Sequence[Batch],
         forward: Forward,
         strategy: Strategy,
+        draw: Callable[[int], None],
     ) -> None:
         """Cache the gradients of the outputs of a step."""
         self._seen.clear()
         if len(micro_batches) < 2 and strategy.world_size == 1:
             return
         try:
-            of_batches = self._outputs(model, micro_batches, forward)
+            of_batches = self._outputs(model, micro_batches, forward, draw)
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
                 strategy.gather(torch.zeros(1, dtype=torch.int64, device=strategy.device))
@@ -107,13 +113,18 @@ class GradientCache:
         self._seen = list(map(_Seen, micro_batches, *of_each))
 
     def _outputs(
-        self, model: nn.Module, micro_batches: Sequence[Batch], forward: Forward
+        self,
+        model: nn.Module,
+        micro_batches: Sequence[Batch],
+        forward: Forward,
+        draw: Callable[[int], None],
     ) -> list[Tensor]:
         """Outputs of each micro-batch, without their graphs; no random number is used up."""
         self._numbers.keep()
         outputs = []
         with torch.no_grad():
-            for batch in micro_batches:
+            for index, batch in enumerate(micro_batches):
+                draw(index)
                 with forward():
                     outputs.append(outputs_for(model, batch))
         self._numbers.put_back()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self, final
+from functools import partial
+from typing import Literal, NamedTuple, Protocol, Self, final
 
 import torch
 from torch import Tensor, nn
 
+from trainwright.checkpoint.states.random_state import key_generators
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, packet_of
@@ -123,6 +125,14 @@ class OptimizerStep:
         self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
         self._take_own: Callable[[], OwnNumbers] = no_signals
         self._look_ahead: LookAhead = no_look_ahead
+        self._draws: int | Literal["as they come"] = "as they come"
+
+    def drawing_by(self, seed: int) -> Self:
+        """This step, with the random numbers of each micro-batch (dropout, stochastic depth) keyed
+        by a seed, the position of the step and the index of the micro-batch: so they do not depend
+        on which rank runs it."""
+        self._draws = seed
+        return self
 
     def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
         """This step, with a policy for memory that runs out in its passes."""
@@ -214,11 +224,16 @@ class OptimizerStep:
         self._buffers.keep()
         self._take_own()
         model, strategy, targets = self._model, self._strategy, work.targets
-        left, counted, total = len(work.micro_batches), 0, None
+        passes = list(enumerate(work.micro_batches))
+        if strategy.world_size > 1:  # a short step may have fewer micro-batches than ranks
+            passes = [(index, batch) for index, batch in passes if len(batch[0])]
+        left, counted, total = len(passes), 0, None
         try:
-            self._look_ahead(model, work.micro_batches, self._forward, strategy)
-            for batch in work.micro_batches:
+            draw = partial(self._key_draws, work)
+            self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
+            for index, batch in passes:
                 left -= 1
+                draw(index)
                 with strategy.micro_batch(model, last=not left):
                     with self._forward():
                         given = self._objective(model, batch)
@@ -235,8 +250,12 @@ class OptimizerStep:
                 raise
             why = str(error).partition("\n")[0] or type(error).__name__
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
-        assert total is not None, "every rank has at least one micro-batch"
-        return packet_of(total, counted)
+        return Packet(0.0, 0) if total is None else packet_of(total, counted)
+
+    def _key_draws(self, work: StepBatches, index: int) -> None:
+        """Seed the generators of the device for one of this rank's micro-batches."""
+        if self._draws != "as they come":
+            key_generators(self._draws, work.samples, work.first + index, self._strategy.device)
 
     def _undo_passes(self) -> None:
         """Undo the passes on every rank: memory ran out on one of them."""

@@ -93,9 +93,7 @@ def decide(
                 contract.resume, "resume", resume_choices(contract.resume, device)
             ),
             "distributed": choosing.take(
-                contract.distributed,
-                "distributed",
-                {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")},
+                contract.distributed, "distributed", _ranks(contract, device)
             ),
         }
     )
@@ -111,6 +109,14 @@ def decide(
             data = chooser(contract, contract.data, facts, choosing)
             contract = contract.model_copy(update={"data": data})
     return contract, tuple(choosing.made)
+
+
+def _ranks(contract: Contract, device: DeviceFacts) -> dict[str, tuple[Json, str]]:
+    """Over how many devices, and how they exchange tensors."""
+    if contract.distributed.strategy == "single":
+        return {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")}
+    backend = ("nccl", "between GPUs") if device.kind == "cuda" else ("gloo", "between processes")
+    return {"num_gpus": (device.ranks, "the devices of this machine"), "backend": backend}
 
 
 def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:

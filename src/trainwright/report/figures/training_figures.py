@@ -134,7 +134,7 @@ def _set_scale(axes: Axes, values: Floats) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+def _drop_inputs(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     """Steps, minimum and maximum of at most `_MOST_POINTS` windows of equal length."""
     finite = np.isfinite(values)
     steps, values = steps[finite], values[finite]
@@ -161,7 +161,7 @@ def _loss(
 ) -> Figure:
     """Training and validation loss in one figure."""
     smoothed = np.array(smoothed_points(steps, loss))
-    at, low, high = _thinned(steps, loss)
+    at, low, high = _drop_inputs(steps, loss)
     along = np.array(sorted(validated)).reshape(-1, 2)
 
     def draw(axes: Axes) -> None:
@@ -199,7 +199,7 @@ def _loss(
 def _plain(
     name: str, title: str, steps: Floats, values: Floats, resumed: Sequence[float]
 ) -> Figure:
-    at, low, high = _thinned(steps, values)
+    at, low, high = _drop_inputs(steps, values)
 
     def draw(axes: Axes) -> None:
         axes.fill_between(at, low, high, color=SERIES[0], alpha=0.35, linewidth=0)

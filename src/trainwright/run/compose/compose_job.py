@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 from torch import nn
 
+from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
@@ -23,15 +24,17 @@ from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
+from trainwright.distributed.process_group import build_strategy
 from trainwright.distributed.rank_share import RankShare
-from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
-from trainwright.engine.job import Job, Never
+from trainwright.engine.job import Job, Never, NoProbes
 from trainwright.engine.save_interval import FirstOf
 from trainwright.engine.saving import SaveRequested
+from trainwright.engine.shared_by_ranks import SharedCheckpoints, SharedValidation
 from trainwright.engine.stopping.metric_stop_rules import StepRule
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import (
@@ -140,15 +143,17 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     seed."""
     contract, training = plan.contract, plan.contract.training
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    strategy = SingleProcess(device)
+    strategy = build_strategy(contract.distributed, device)
     requests = RankRequests(strategy)
-    network = _build(section, contract, prepared, device)
+    network = _build(section, contract, prepared, strategy)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
     share = RankShare(strategy.rank, strategy.world_size)
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
-    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
+    is_alone = strategy.world_size == 1
+    used = run.spent.used(run.folder.full_name)
+    ends = _build_ends(plan, length, used, is_alone=is_alone)
     learning = _learning(section, network, feed)
     map_to_plan = ends.limit.map_to_plan if ends.limit.shortens else None
     updates = build_updates(training, learning, network.state, length, map_to_plan)
@@ -157,6 +162,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     portions = _build_portions(training, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
+    if not is_alone:
+        validation = SharedValidation(validation, strategy)
     saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
@@ -166,6 +173,9 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     recorders = _recorders(run, device, measured)
     save_requested = requests.signalled_save(SaveRequested(run.flag))
     inventory = _inventory(plan, prepared, strategy)
+    store = with_same_bits(_from_origin(saving, plan), contract.resume, inventory)
+    if not is_alone:
+        store = _share_store(store, strategy, plan, run)
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
@@ -182,24 +192,29 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         validate_every=length.validate_every if len(prepared.validation) else Never(),
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=with_same_bits(_from_origin(saving, plan), contract.resume, inventory),
+        checkpoints=store,
         checkpoint_every=FirstOf([stepping.saved(saving.due), save_requested]),
         inventory=inventory,
     )
+    if strategy.rank:
+        job = replace(job, observers=(), probes=NoProbes())
     job = with_fault_points(job, updates.optimizer)
     return Composed(job, feed, saving, network.state, scorer, updates.weights, ends.limit)
 
 
 def _build(
-    section: ModelSection, contract: Contract, prepared: Prepared, device: torch.device
+    section: ModelSection, contract: Contract, prepared: Prepared, strategy: Strategy
 ) -> _Learned:
-    """Draw the weights, set their layout and apply activation checkpointing, as the plan says."""
+    """Draw the weights, set their layout and apply activation checkpointing, as the plan says; the
+    state and the optimizer are made of what the strategy has wrapped."""
+    device = strategy.device
     seed_generators(contract.seed)
     shape, training = shape_of(prepared), contract.training
     family = network_family(section)
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
+    model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
     several = bool(prepared.target.target_names)
@@ -240,7 +255,7 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
     )
 
 
-def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
+def _build_ends(plan: Plan, length: Length, used_seconds: float, *, is_alone: bool) -> _Ends:
     contract, delay = plan.contract, EndingDelay(plan.allotment)
     is_timed = plan.allotment.is_made
     reserve = Reserve(plan.allotment.reserve(), (lambda: delay.seconds) if is_timed else None)
@@ -248,7 +263,8 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     what = name_budget(contract.budget)
     steps = length.most_steps
     is_open = any(choice.path == "training.num_epochs" for choice in plan.choices)
-    shortens = is_open and length.scheduled_steps == steps
+    # A schedule that follows the clock would differ between ranks.
+    shortens = is_alone and is_open and length.scheduled_steps == steps
     seconds = plan.training_seconds
     limit = TimeLimit(seconds, what, reserve, used_seconds, steps, shortens=shortens)
     patience = _patience(contract)
@@ -260,10 +276,17 @@ def _from_origin(saving: SaveParts, plan: Plan) -> CheckpointStore:
     """Store of a run, which may begin at a checkpoint of another one."""
     if not plan.start:
         return saving.store
-    # Imported here: few runs do.
-    from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
-
     return begin_elsewhere(saving.store, Origin.from_json(plan.start))
+
+
+def _share_store(
+    store: CheckpointStore, strategy: Strategy, plan: Plan, run: RunContext
+) -> CheckpointStore:
+    """Store of several ranks."""
+    own = Origin(run.folder.path, 0, run.identity.lineage)
+    return SharedCheckpoints(
+        store, strategy, own, Origin.from_json(plan.start) if plan.start else None
+    )
 
 
 def _recorders(run: RunContext, device: torch.device, measured: TelemetryParts) -> Observer:

@@ -24,6 +24,7 @@ from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
 from trainwright.run.prepare.contract_target import watch_defined
+from trainwright.run.ranks.follow import lead_ranks
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.events import Ended
 
@@ -42,7 +43,8 @@ class NetworkLearner:
         # Folds and candidates have other validation rows than the run.
         watching, _ = watch_defined(self._plan.contract, prepared)
         plan = replace(self._plan, contract=watching)
-        with training, kernels(self._plan.contract):
+        told = lead_ranks(self._section, plan, prepared, run)
+        with training, kernels(self._plan.contract), told:
             composed = compose(self._section, plan, prepared, run)
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):

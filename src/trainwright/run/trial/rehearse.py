@@ -156,7 +156,9 @@ def _without_ramps(contract: Contract) -> Contract:
     training = contract.training
     checkpointing = training.checkpointing.model_copy(update={"remote": "off"})
     steady = training.model_copy(update={"ramps": Ramps(), "checkpointing": checkpointing})
-    return contract.model_copy(update={"training": steady})
+    # Other ranks, if there are some, wait meanwhile.
+    alone = contract.distributed.model_copy(update={"strategy": "single"})
+    return contract.model_copy(update={"training": steady, "distributed": alone})
 
 
 @final

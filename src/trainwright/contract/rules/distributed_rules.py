@@ -1,0 +1,56 @@
+"""Rules of `distributed`: what several processes can train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.core.errors import Problem
+
+
+def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Several processes train one network, by steps that all of them make."""
+    section, training, windows = contract.distributed, contract.training, contract.tracking.windows
+    path, strategy = "distributed.strategy", section.strategy
+    if strategy == "single":
+        if section.num_gpus not in ("auto", 1):
+            yield Problem(
+                "a single process trains on one device",
+                path="distributed.num_gpus",
+                found=str(section.num_gpus),
+                expected="1 with strategy: single",
+                fix="write strategy: ddp beside it, or remove it",
+            )
+        return
+    if not contract.model.is_loop_trained:
+        yield Problem(
+            "only networks are trained by several processes",
+            path=path,
+            found=f"{strategy}, and a model of kind {contract.model.kind}",
+            expected="single",
+            fix="change it to single",
+        )
+    if training.memory.update == "in_backward":
+        yield Problem(
+            "an update inside the backward pass comes before the gradients of other processes",
+            path="training.memory.update",
+            found="in_backward",
+            expected="after_backward with several processes",
+            fix="change it to after_backward",
+        )
+    if windows != "off" and windows.noise_scale != "off":
+        yield Problem(
+            "the gradient noise scale is measured by one process alone",
+            path="tracking.windows.noise_scale",
+            found=str(windows.noise_scale),
+            expected="off with several processes",
+            fix="change it to off",
+        )
+    if contract.tune != "off":
+        yield Problem(
+            "the trials of a search are trained by one process each",
+            path=path,
+            found=strategy,
+            expected="single, with trials at a time in tune.parallel",
+            fix="change it to single",
+        )

@@ -1,0 +1,144 @@
+"""Data parallelism: a copy of the model on each rank, whose gradients are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import final
+
+import torch
+from torch import Tensor, distributed, nn
+
+from trainwright.core.errors import PeerLost
+from trainwright.distributed.strategy import (
+    Packet,
+    SingleProcess,
+    combine_packets,
+    refuse_batch_norm,
+)
+
+_BUCKET_BYTES = 25 * 2**20
+"""Gradients that are summed by one call, as in torch's own data parallelism."""
+
+
+@final
+class DataParallel:
+    """A rank of the default process group of torch.distributed.
+
+    Gradients are summed once the packets have said that no rank ran out of memory: torch's DDP
+    sums them during the backward pass, where the others would wait for a rank that has failed, and
+    for one that has no micro-batch of a short step; and it sums none of a layer that was frozen
+    when the model was wrapped.
+
+    The packets are gathered and combined on each rank rather than reduced: gloo's largest of
+    several numbers passes over NaN, and its sums depend on the position in the tensor.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.rank = distributed.get_rank()
+        self.world_size = distributed.get_world_size()
+        self.device = device
+        self._parameters: list[nn.Parameter] = []
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model, with the weights and buffers of rank 0."""
+        refuse_batch_norm(model, self.world_size)
+        self._parameters = list(model.parameters())
+        with notice_lost_peers(), torch.no_grad():
+            for tensor in (*self._parameters, *model.buffers()):
+                values = tensor.detach().contiguous()
+                distributed.broadcast(values, src=0)
+                tensor.copy_(values)
+        return model
+
+    def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Gradients accumulate here; `reduce` sums them."""
+        return nullcontext()
+
+    def reduce(self, packet: Packet) -> Packet:
+        """Combine the packets, and sum the gradients unless memory ran out."""
+        unused = sum(parameter.grad is None for parameter in self._parameters)
+        numbers = [float(number) for number in (*packet, unused)]
+        with notice_lost_peers():
+            own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+            of_ranks = torch.stack(self._of_ranks(own)).tolist()
+            packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
+            combined = combine_packets(packets)
+            if not combined.out_of_memory:
+                self._sum_gradients(some_unused=any(row[-1] for row in of_ranks))
+        return combined
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all ranks."""
+        rows = rows.detach()
+        with notice_lost_peers():
+            own_size = torch.tensor([len(rows)], device=rows.device)
+            sizes = [int(size) for size in self._of_ranks(own_size)]
+            padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+            padded[: len(rows)] = rows
+            parts = self._of_ranks(padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
+        """Norm of the gradients, which are the same on every rank."""
+        return SingleProcess().gradient_norm(gradients)
+
+    def _of_ranks(self, own: Tensor) -> list[Tensor]:
+        """A tensor of the same shape of each rank."""
+        of_ranks = [torch.empty_like(own) for _ in range(self.world_size)]
+        distributed.all_gather(of_ranks, own)
+        return of_ranks
+
+    def _sum_gradients(self, *, some_unused: bool) -> None:
+        """Sum the gradients in place, a bucket at a time. A parameter that some ranks used has a
+        gradient on all."""
+        trained = self._parameters
+        if some_unused:
+            used = torch.tensor(
+                [parameter.grad is not None for parameter in trained],
+                dtype=torch.int64,
+                device=self.device,
+            )
+            distributed.all_reduce(used)
+            trained = [one for one, ranks in zip(trained, used.tolist(), strict=True) if ranks]
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        for bucket in _buckets_of([one.grad for one in trained if one.grad is not None]):
+            flat = torch.cat([gradient.flatten() for gradient in bucket])
+            distributed.all_reduce(flat)
+            parts = torch.split(flat, [gradient.numel() for gradient in bucket])
+            for gradient, part in zip(bucket, parts, strict=True):
+                gradient.copy_(part.view(gradient.shape))
+
+
+def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Neighbouring gradients of one type, of about `_BUCKET_BYTES` together."""
+    bucket: list[Tensor] = []
+    for gradient in gradients:
+        size = sum(one.nbytes for one in bucket)
+        if bucket and (size >= _BUCKET_BYTES or bucket[0].dtype != gradient.dtype):
+            yield bucket
+            bucket = []
+        bucket.append(gradient)
+    if bucket:
+        yield bucket
+
+
+@contextmanager
+def notice_lost_peers() -> Iterator[None]:
+    """Turns the error of a broken connection into `PeerLost`."""
+    try:
+        yield
+    except (distributed.DistBackendError, distributed.DistNetworkError, RuntimeError) as error:
+        if isinstance(error, PeerLost) or not _is_of_a_peer(error):
+            raise
+        raise PeerLost(f"another rank has died, or does not answer: {error}"[:500]) from error
+
+
+def _is_of_a_peer(error: RuntimeError) -> bool:
+    if isinstance(error, distributed.DistError):
+        return True
+    # gloo raises plain errors.
+    text = str(error)
+    return "gloo" in text or "Timed out" in text or "Connection" in text

@@ -1,0 +1,1 @@
+"""Trainings on several ranks: started by torchrun, led by the first."""

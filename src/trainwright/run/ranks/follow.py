@@ -1,0 +1,130 @@
+"""Trainings on several ranks: what the first tells the others, and what those do. Needs torch."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.core.errors import PeerLost
+from trainwright.core.progress import StopFlag
+from trainwright.core.threads import own_threads
+from trainwright.data.mapped_values import open_values, write_values
+from trainwright.data.types import Prepared
+from trainwright.distributed.process_group import ProcessGroup, find_group
+from trainwright.engine.loop import fit
+from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_job import compose
+from trainwright.run.compose.compose_step import kernels
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import StreamScreen
+from trainwright.run.supervise.preemption import stop_on_signals
+from trainwright.tracking.identity import Identity
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True)
+class RankTraining:
+    """A training that all ranks make: its rows and plan, and its run, which the first writes."""
+
+    section: ModelSection
+    plan: Plan
+    prepared: Prepared
+    run: Path
+    called: str
+    goes_on: bool
+    identity: Identity
+
+
+@contextmanager
+def lead_ranks(
+    section: ModelSection, plan: Plan, prepared: Prepared, run: RunContext
+) -> Iterator[None]:
+    """Tell the other ranks, if there are some, to make the training of the block as well: its rows
+    lie in the run's folder meanwhile, which all ranks see."""
+    group = find_group()
+    if group == "none" or plan.contract.distributed.strategy == "single":
+        yield
+        return
+    folder = run.folder
+    rows = folder.path.absolute() / "ranks" / "rows"
+    shutil.rmtree(rows, ignore_errors=True)
+    training = RankTraining(
+        section,
+        plan,
+        prepared,
+        folder.path.absolute(),
+        folder.called,
+        run.goes_on,
+        run.identity,
+    )
+    write_values(training, rows)
+    group.tell({"rows": str(rows)})
+    try:
+        yield
+    finally:
+        shutil.rmtree(rows, ignore_errors=True)
+
+
+def follow(group: ProcessGroup) -> None:
+    """Make the trainings that the first rank tells, until it ends.
+
+    Raises:
+        PeerLost: another rank has died.
+    """
+    flag = StopFlag()
+    with stop_on_signals(flag):
+        while (order := group.next_order()) is not None:
+            training: RankTraining = open_values(Path(order["rows"]))
+            _log_to(training.run / "ranks" / f"{group.rank}.log")
+            try:
+                _train(training, flag)
+            except PeerLost as lost:
+                # It may have ended with an error that it has told its user.
+                try:
+                    has_ended = group.next_order() is None
+                except PeerLost:
+                    has_ended = False
+                if not has_ended:
+                    raise lost from None
+                return
+
+
+def _train(training: RankTraining, flag: StopFlag) -> None:
+    """Train as the first rank does, and write nothing."""
+    folder = RunFolder(training.run, training.called)
+    run = RunContext(
+        folder, (), StreamScreen(io.StringIO()), flag, training.goes_on, training.identity
+    )
+    plan = replace(training.plan, contract=_without_records(training.plan.contract))
+    with own_threads(plan.contract.compute.threads), kernels(plan.contract), flag.watched():
+        composed = compose(training.section, plan, training.prepared, run)
+        with closing(composed.feed):
+            fit(composed.job)
+
+
+def _without_records(contract: Contract) -> Contract:
+    """The contract without what only the first rank writes."""
+    checkpointing = contract.training.checkpointing.model_copy(
+        update={"remote": "off", "asynchronous": False}
+    )
+    training = contract.training.model_copy(update={"checkpointing": checkpointing})
+    tracking = contract.tracking.model_copy(update={"windows": "off", "inspect": "off"})
+    return contract.model_copy(update={"training": training, "tracking": tracking})
+
+
+def _log_to(path: Path) -> None:
+    """Append what this process and its libraries say to a file of the run."""
+    path.parent.mkdir(exist_ok=True)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)

@@ -1,0 +1,154 @@
+"""Starts the processes of a contract with torchrun. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.reading.read_contract import ContractText, read_contract
+from trainwright.contract.sections.section import settled
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json, write_json
+from trainwright.core.threads import usable_cores
+from trainwright.run.request import Request
+from trainwright.tracking.events import Event
+
+_MEETING = "TRAINWRIGHT_RANKS"
+"""Names the folder in which the first rank leaves what outlives its process."""
+
+_CRASHED = (1, 16)
+"""Exit codes after which the ranks are started again: an unexpected error, a lost peer."""
+
+
+def is_rank() -> bool:
+    """Was this process started by torchrun?"""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def need_ranks(contract: Contract) -> None:
+    """Refuse to train with another number of processes than the plan counts on.
+
+    Raises:
+        Mistake: they were not started, or another number of them.
+    """
+    wanted, there = settled(contract.distributed.num_gpus), int(os.environ.get("WORLD_SIZE", "1"))
+    there = there if is_rank() else 1
+    if contract.distributed.strategy != "single" and wanted != there:
+        raise Mistake(
+            Problem(
+                "the processes that are to train together are not there",
+                path="distributed.num_gpus",
+                found=f"{there} of {wanted}",
+                fix="train with the command trainwright train, which starts them, or start as many "
+                "with torchrun",
+            )
+        )
+
+
+def count_ranks(request: Request) -> int:
+    """Processes that a contract asks for on this machine.
+
+    Raises:
+        Mistake: in the contract; or it leaves their number open where there are no GPUs.
+    """
+    written = request.contract
+    text = written.text if isinstance(written, ContractText) else _text_of(written)
+    if not any("distributed" in part for part in (text, *request.overrides)):
+        return 1
+    section = read_contract(written, request.overrides).contract.distributed
+    if section.strategy == "single":
+        return 1
+    if section.num_gpus != "auto":
+        return section.num_gpus
+    import torch
+
+    if ranks := torch.cuda.device_count():
+        return ranks
+    raise Mistake(
+        Problem(
+            "this machine has no GPU, so the number of processes has to be written",
+            path="distributed.num_gpus",
+            found="auto",
+            expected="how many processes train on this machine",
+            fix="--set distributed.num_gpus=2",
+        )
+    )
+
+
+def _text_of(path: Path) -> str:
+    """The contract, or nothing where it cannot be read, which is said elsewhere."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def start_ranks(ranks: int, restarts: int, words: Sequence[str]) -> int:
+    """Run the command with these words once on each rank; the exit code of the first. Its ranks are
+    started again, all of them, when one has died, at most `restarts` times."""
+    with tempfile.TemporaryDirectory(prefix="trainwright-ranks-") as folder:
+        # torchrun does not start workers again over gloo while they share the store of its agent.
+        threads = str(max(1, usable_cores() // ranks))
+        environment = {
+            "OMP_NUM_THREADS": threads,
+            **os.environ,
+            _MEETING: folder,
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        }
+        command = [sys.executable, "-m", "trainwright.run.ranks.torchrun", "--standalone"]
+        command += [f"--nproc-per-node={ranks}", f"--max-restarts={restarts}"]
+        command += ["-m", "trainwright.cli.rank_process"]
+        # Not among its arguments: torchrun takes some of ours for abbreviations of its own.
+        write_json(Path(folder) / "words.json", list(words))
+        with subprocess.Popen(command, env=environment, start_new_session=True) as torchrun:  # noqa: S603  no shell
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: torchrun.terminate())
+            code = torchrun.wait()
+        ending = Path(folder) / "ending.json"
+        return int(read_json(ending)["code"]) if ending.is_file() else code
+
+
+@final
+class Meeting:
+    """What the first rank leaves for its next start, and for the process that has started all."""
+
+    def __init__(self) -> None:
+        self._folder = Path(os.environ[_MEETING]) if _MEETING in os.environ else Path()
+        self.is_ours = _MEETING in os.environ
+
+    @property
+    def words(self) -> list[str]:
+        """Words of the command that has started the ranks."""
+        return [str(word) for word in read_json(self._folder / "words.json")]
+
+    def opened(self, folder: Path) -> None:
+        """Note the run's name."""
+        if self.is_ours:
+            write_json(self._folder / "run.json", {"name": folder.name})
+
+    def observe(self, event: Event) -> None:
+        """Nothing to note of events."""
+
+    def request_again(self, request: Request) -> Request:
+        """The request, which resumes the run that an earlier start has opened."""
+        request = replace(request, watchers=(*request.watchers, self))
+        run = self._folder / "run.json"
+        if not self.is_ours or not run.is_file():
+            return request
+        return replace(request, name=str(read_json(run)["name"]), resume=True)
+
+    def ending(self, code: int) -> int:
+        """Exit code for torchrun, which starts all ranks again unless it is 0."""
+        if not self.is_ours:
+            return code
+        if os.environ["RANK"] == "0":
+            write_json(self._folder / "ending.json", {"code": code})
+        return code if code in _CRASHED else 0

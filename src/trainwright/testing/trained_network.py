@@ -1,0 +1,73 @@
+"""A small network of several ranks, and steps of rows with masks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.data.loading.batch import Batch
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import Strategy
+from trainwright.engine.update.step import OptimizerStep
+from trainwright.objective.losses import LossSum, Objective
+from trainwright.testing.fake_strategy import STEP_ROWS, network_of_rank, own_batches
+from trainwright.tracking.events import StepOutcome
+
+_NAMES = ("input", "target", "counted")
+
+
+@final
+class TrainedNetwork:
+    """A model whose first weights differ from rank to rank, and the step that trains it."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        max_norm: float = math.inf,
+        objective: Objective | None = None,
+        *,
+        frozen: bool = False,
+    ) -> None:
+        self._strategy = strategy
+        network = network_of_rank(strategy.rank)
+        next(network.children()).requires_grad_(not frozen)
+        self.model = strategy.wrap(network)
+        # Without it Adam would make a full step of a gradient that is rounding alone.
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
+        self.step = OptimizerStep(
+            self.model, objective or masked_errors, optimizer, max_norm=max_norm, strategy=strategy
+        )
+
+    def make(self, work: StepBatches) -> StepOutcome:
+        """One update with this rank's micro-batches of a step."""
+        return self.step(own_batches(work, self._strategy))
+
+    def weights(self) -> list[Tensor]:
+        """A copy of the weights."""
+        return [one.detach().clone() for one in self.model.parameters()]
+
+
+def masked_errors(model: nn.Module, batch: Batch) -> LossSum:
+    """Squared errors of the values that the mask counts as targets."""
+    x, y, mask = batch
+    return LossSum(((model(x) - y).square() * mask).sum(), int(mask.sum()))
+
+
+def masked_steps(accumulate: int) -> Sequence[StepBatches]:
+    """Whole steps of rows with 0 to 2 targets each."""
+    draw = torch.Generator().manual_seed(17)
+    works, samples = [], 0
+    for rows in STEP_ROWS:
+        x, y = (torch.randn(rows, n, generator=draw, dtype=torch.float64) for n in (3, 2))
+        lengths = torch.randint(0, 3, (rows, 1), generator=draw)
+        lengths[0] = 2
+        mask = (torch.arange(2) < lengths).double()
+        parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, y, mask)), strict=True)
+        samples += rows
+        batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
+        works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
+    return works

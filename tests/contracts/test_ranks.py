@@ -1,0 +1,126 @@
+"""Several processes train what one process trains, to the bit, and after one of them has died."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trainwright as tw
+from command import NETWORK, PROCESS, command, project_in
+from deadlines import within
+from trainwright.core.errors import Mistake
+from trainwright.core.files import read_json
+
+pytestmark = pytest.mark.torch
+
+DROPOUT = NETWORK.replace("hidden: [16, 8]", "hidden: [16, 8]\n  dropout: 0.2")
+ONE_THREAD = ("--set", "compute.threads=1")
+ALONE = ("--set", "training.gradient_accumulation_steps=2", *ONE_THREAD)
+TWO = ("--set", "distributed.strategy=ddp", "--set", "distributed.num_gpus=2", *ONE_THREAD)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield from project_in(tmp_path, DROPOUT)
+
+
+def in_ranks(*words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TRAINWRIGHT_FAULT": fault}
+    return subprocess.run(
+        [*PROCESS, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=within(240),
+        check=False,
+    )
+
+
+def weights(run: str) -> bytes:
+    return Path("runs", run, "bundle", "network.safetensors").read_bytes()
+
+
+def test_two_ranks_of_which_one_is_killed_train_what_one_process_trains(project: Path) -> None:
+    assert command("train", "small.yaml", "--run", "alone", *ALONE).code in (0, 3)
+    words = ("train", "small.yaml", "--run", "two", *TWO, "--restart", "1")
+    ran = in_ranks(*words, fault="rank1:step.done:13:kill")
+    assert ran.returncode in (0, 3), ran.stderr
+    assert "resumed   at step" in ran.stderr
+    assert weights("two") == weights("alone")
+    values = [
+        read_json(Path("runs", run, "evaluation.json"))["evaluation"] for run in ("two", "alone")
+    ]
+    assert values[0]["metrics"] == values[1]["metrics"]
+    assert Path("runs/two/ranks/1.log").is_file()
+    assert not Path("runs/two/ranks/rows").exists()
+
+
+@pytest.mark.extended
+def test_a_signal_stops_all_ranks_and_a_resume_ends_with_the_same_bits(project: Path) -> None:
+    longer = ("--set", "training.num_epochs=60")
+    whole = in_ranks("train", "small.yaml", "--run", "whole", *TWO, *longer)
+    assert whole.returncode in (0, 3), whole.stderr
+    with subprocess.Popen(
+        [*PROCESS, "train", "small.yaml", "--run", "cut", *TWO, *longer],
+        env={**os.environ, "TRAINWRIGHT_FAULT": "rank0:step.done:*:delay=0.05"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        until = time.monotonic() + within(120)
+        while not list(Path("runs").glob("cut/checkpoints/step-00000000[1-9]*")):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=within(60))
+    assert running.returncode == 75, said
+    assert "go on with" in said
+    assert "Traceback" not in said
+    shutil.copytree("runs/cut", "runs/other")
+    again = ("train", "small.yaml", "--run", "other", "--resume", *ALONE, *longer)
+    ran = in_ranks(*again)
+    assert ran.returncode == 2
+    assert "with the same number of ranks, 2" in ran.stderr
+    ran = in_ranks(*again, "--set", "resume.numerics_changed=record")
+    assert ran.returncode in (0, 3), ran.stderr
+    ran = in_ranks("resume", "cut")
+    assert ran.returncode in (0, 3), ran.stderr
+    assert weights("cut") == weights("whole")
+
+
+@pytest.mark.extended
+def test_an_error_of_the_first_rank_ends_all_of_them(project: Path) -> None:
+    """With the exit code that it has alone, and without a second start."""
+    ran = in_ranks("train", "small.yaml", *TWO, "--restart", "2", fault="ckpt.fsync:1:enospc")
+    assert ran.returncode == 13, ran.stderr
+    assert ran.stderr.count("No space left") == 1
+
+
+def test_ranks_that_nobody_has_started_are_refused(project: Path) -> None:
+    with pytest.raises(Mistake, match="processes that are to train together are not there"):
+        tw.train("small.yaml", overrides=TWO[1::2])
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        (["model.kind=linear"], "distributed.strategy"),
+        (["training.memory.update=in_backward"], "training.memory.update"),
+        (["tracking.windows.noise_scale=100"], "tracking.windows.noise_scale"),
+        (["distributed.strategy=single"], "distributed.num_gpus"),
+        (["distributed.num_gpus=auto"], "distributed.num_gpus"),
+    ],
+)
+def test_what_ranks_cannot_do_is_refused(project: Path, settings: list[str], path: str) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", "small.yaml", *TWO, *words)
+    assert ran.code == 2
+    assert path in ran.err
+    assert not Path("runs").exists()
