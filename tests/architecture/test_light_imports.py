@@ -38,6 +38,8 @@ WHOLE_PACKAGES_NEED_TORCH = ("data/loading", "run/compose")
 
 NEEDS_TORCH = frozenset(
     {
+        "trainwright.run.ranks.follow",
+        "trainwright.run.ranks.torchrun",
         "trainwright.model.causal_attention",
         "trainwright.model.model_call",
         "trainwright.model.build_network",

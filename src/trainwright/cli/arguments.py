@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -117,3 +117,13 @@ def naming_damage(*folders: RunFolder) -> Iterator[None]:
 
     with verifying_on_error(*folders, passing=(typer.Exit,)):
         yield
+
+
+def mentions_ranks(contract: Path, overrides: Sequence[str]) -> bool:
+    """Does a contract, or an override of it, speak of several processes? Of one that cannot be read
+    that is said later."""
+    try:
+        text = contract.read_bytes()
+    except OSError:
+        return False
+    return b"distributed" in text or any("distributed" in override for override in overrides)

@@ -3,10 +3,9 @@ on finished runs and on data are imported when they are named."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import sys
+import time
 from collections import ChainMap
 from io import TextIOWrapper
 from pathlib import Path
@@ -41,6 +40,7 @@ from trainwright.cli.arguments import (
     Start,
     ToResume,
     ZeroShotFile,
+    mentions_ranks,
     naming_damage,
 )
 from trainwright.core.errors import (
@@ -48,13 +48,12 @@ from trainwright.core.errors import (
     EXIT_VERDICT_NOT_MET,
     Mistake,
     NonFinite,
-    StorageFailed,
     TrainwrightError,
 )
 from trainwright.core.formatting import show_safely
 from trainwright.core.lazy_imports import LazyTable
 from trainwright.core.lean_imports import import_lean
-from trainwright.core.process import code_allowed, lasting
+from trainwright.core.process import code_allowed, lasting, loading
 
 
 def _build_command(found: Any) -> Any:
@@ -166,10 +165,38 @@ def train(
         with code_allowed(allow_code):
             code = check_contract(contract, overrides, runs, start, as_json=as_json)
         raise typer.Exit(code)
-    from trainwright.cli.train_resume import NewTraining, train_and_show
+    from trainwright.core.progress import StopFlag
+    from trainwright.run.supervise.preemption import stop_on_signals
 
-    new = NewTraining(contract, overrides, runs, run, resume, start)
-    raise typer.Exit(train_and_show(new, restart, allow_code=allow_code, as_json=as_json))
+    if mentions_ranks(contract, overrides):
+        from trainwright.cli.train_resume import NewTraining, train_in_ranks
+
+        new = NewTraining(contract, overrides, runs, run, resume, start)
+        raise typer.Exit(train_in_ranks(new, restart, allow_code=allow_code, as_json=as_json))
+    watchers = []
+    if restart:
+        from trainwright.run.supervise.supervisor import supervise
+
+        attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
+        run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
+    asked_at = time.monotonic()
+    # From here on, also during imports, a signal ends the command gracefully.
+    with stop_on_signals(StopFlag()), code_allowed(allow_code):
+        with loading():
+            from trainwright.run.request import Request
+            from trainwright.run.screen import StreamScreen
+            from trainwright.run.train import train as train_contract
+
+        request = Request(
+            contract, overrides, runs, run, resume, sys.argv, watchers, start, asked_at=asked_at
+        )
+        # Called here, so that few frames stand between the verb and a step.
+        result = train_contract(request, StreamScreen(sys.stderr))
+        # Imported here: a training does not wait for what shows its result.
+        from trainwright.cli.render import show_trained
+
+        code = show_trained(result, request, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -341,7 +368,10 @@ def main() -> None:
         typer.echo(show_safely(str(error)), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        sys.exit(_refused_by_the_system(error))
+        # Imported here: few commands need it.
+        from trainwright.cli.system_errors import say_refused
+
+        sys.exit(say_refused(error))
     except MemoryError:
         sys.exit(_say("the memory of this machine is exhausted", NonFinite.exit_code))
     except RecursionError:
@@ -353,21 +383,3 @@ def main() -> None:
 def _say(text: str, code: int) -> int:
     typer.echo(text, err=True)
     return code
-
-
-_USERS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
-"""Operating-system errors that the user can fix by another path."""
-
-
-def _refused_by_the_system(error: OSError) -> int:
-    """Report an operating-system error that no stage has converted."""
-    name = str(error.filename or "")
-    shown = f"{name[:80]}...: " if len(name) > 80 else f"{name}: " if name else ""
-    with contextlib.suppress(OSError):
-        typer.echo(show_safely(f"{shown}{error.strerror or error}"), err=True)
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-    # What is left in the buffer of a full stdout would be written, and fail, again.
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return Mistake.exit_code if error.errno in _USERS else StorageFailed.exit_code

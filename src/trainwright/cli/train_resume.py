@@ -13,11 +13,11 @@ from typing import final
 from trainwright.cli.arguments import naming_damage
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_torch
-from trainwright.core.process import code_allowed, loading
+from trainwright.core.process import code_allowed, is_rank
 from trainwright.core.progress import StopFlag
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.run.ranks.launch import Meeting, count_ranks, is_rank, start_ranks
+from trainwright.run.ranks.launch import Meeting, count_ranks, start_ranks
 from trainwright.run.request import (
     NO_EXTENSION,
     ExtensionRequest,
@@ -28,6 +28,7 @@ from trainwright.run.request import (
 )
 from trainwright.run.screen import Screen, StreamScreen, labelled
 from trainwright.run.supervise.preemption import stop_on_signals
+from trainwright.run.train import train
 
 
 @final
@@ -57,7 +58,7 @@ class NewTraining:
         )
 
 
-def train_and_show(new: NewTraining, restarts: int, *, allow_code: bool, as_json: bool) -> int:
+def train_in_ranks(new: NewTraining, restarts: int, *, allow_code: bool, as_json: bool) -> int:
     """Train a contract in as many processes as it asks for; the exit code. After a crash they are
     started again, at most `restarts` times."""
     request = new.request(new.name, new.resume, ())
@@ -70,10 +71,10 @@ def train_and_show(new: NewTraining, restarts: int, *, allow_code: bool, as_json
         request = new.request(attempt.run, attempt.resume, [attempt.position])
     # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
-        return _train_in_ranks(request, ranks, restarts, as_json=as_json)
+        return _train_as_asked(request, ranks, restarts, as_json=as_json)
 
 
-def _train_in_ranks(request: Request, ranks: int, restarts: int = 0, *, as_json: bool) -> int:
+def _train_as_asked(request: Request, ranks: int, restarts: int = 0, *, as_json: bool) -> int:
     """Train here, or start the ranks, or be one of them; the exit code."""
     screen = StreamScreen(sys.stderr)
     if ranks == 1:
@@ -108,7 +109,7 @@ def resume_and_show(
     folder = find_run(run, runs)
     with naming_damage(folder):
         request = request_again(folder, sys.argv, extend)
-        return _train_in_ranks(request, count_ranks(request), as_json=as_json)
+        return _train_as_asked(request, count_ranks(request), as_json=as_json)
 
 
 def _not_from_copies(url: str, runs: Path) -> Problem:
@@ -136,9 +137,6 @@ def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
 
 
 def _train_and_show(request: Request, screen: Screen, *, as_json: bool) -> int:
-    with loading():
-        from trainwright.run.train import train
-
     result = train(request, screen)
     # Imported here: a training does not wait for what shows its result.
     from trainwright.cli.render import show_trained

@@ -160,3 +160,13 @@ def look_for_code_in(folder: Path) -> None:
     folders = _FOLDERS.get()
     if folders != "refused":
         _FOLDERS.set((folder, *(one for one in folders if one != folder)))
+
+
+def is_rank() -> bool:
+    """Was this process started by torchrun, to train with others?"""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def world_size() -> int:
+    """Processes that train together: those that torchrun has started, else this one."""
+    return int(os.environ["WORLD_SIZE"]) if is_rank() else 1

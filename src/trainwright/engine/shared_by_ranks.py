@@ -16,7 +16,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore, Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json
 from trainwright.distributed.strategy import Strategy
-from trainwright.engine.job import Validate
+from trainwright.engine.job import NoValidation, Validate
 
 
 def share_json(value: Json, strategy: Strategy) -> Json:
@@ -26,18 +26,16 @@ def share_json(value: Json, strategy: Strategy) -> Json:
     return json.loads(bytes(strategy.gather(own.to(strategy.device)).tolist()))
 
 
-@final
-class SharedValidation:
-    """Validation with the values of rank 0, so that every rank takes the same branch."""
+def share_validation(validate: Validate, strategy: Strategy) -> Validate:
+    """The validation, with the values of rank 0 on every rank: so all take the same branch."""
+    if strategy.world_size == 1 or isinstance(validate, NoValidation):
+        return validate
 
-    def __init__(self, validate: Validate, strategy: Strategy) -> None:
-        self._validate = validate
-        self._strategy = strategy
-
-    def __call__(self) -> Mapping[str, float]:
-        """The values."""
-        values: Mapping[str, float] = share_json(dict(self._validate()), self._strategy)
+    def validate_together() -> Mapping[str, float]:
+        values: Mapping[str, float] = share_json(dict(validate()), strategy)
         return values
+
+    return validate_together
 
 
 @final

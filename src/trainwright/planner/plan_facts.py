@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.core.files import Json
-from trainwright.core.process import loading, memory_bytes
+from trainwright.core.process import is_rank, loading, memory_bytes, world_size
 from trainwright.core.threads import limit_libraries, usable_cores
 from trainwright.data.read_table import DataFacts
 from trainwright.model.family import LearningTask
@@ -78,7 +78,7 @@ def read_device(for_network: bool) -> DeviceFacts:
 
     limit_libraries()
     threads = torch.get_num_threads()
-    ranks = int(os.environ.get("WORLD_SIZE", max(1, torch.cuda.device_count())))
+    ranks = world_size() if is_rank() else max(1, torch.cuda.device_count())
     if not torch.cuda.is_available():
         return DeviceFacts(
             has_bf16=_cpu_has_bf16(),

@@ -23,8 +23,7 @@ from trainwright.run.measured_choices import Beforehand
 from trainwright.run.opening.open_folder import FinishedRun, check_run_name, find_begun
 from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.ranks.launch import need_ranks
-from trainwright.run.request import Additions, Request
+from trainwright.run.request import Additions, Request, need_ranks
 from trainwright.run.run_context import Result, RunAttempt
 from trainwright.run.screen import LoggedScreen, Screen, StageTimes
 from trainwright.run.supervise.preemption import before_the_run, stop_on_signals

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, Self, final, get_args
 
+from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import ContractText
+from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json
 from trainwright.core.formatting import many
+from trainwright.core.process import world_size
 from trainwright.data.sources.frames import Frame
 from trainwright.run.folder.planned_contract import read_planned, read_started
 from trainwright.tracking.events import Event, Observer
@@ -243,3 +246,23 @@ def _no_data(folder: RunFolder, place: Path) -> DataMistake:
             f"--run {folder.name} --runs {shlex.quote(str(folder.path.parent))} --resume",
         )
     )
+
+
+def need_ranks(contract: Contract) -> None:
+    """Refuse to train with another number of processes than the plan counts on.
+
+    Raises:
+        Mistake: they were not started, or another number of them.
+    """
+    section = contract.distributed
+    wanted, there = settled(section.num_gpus), world_size()
+    if section.strategy != "single" and wanted != there:
+        raise Mistake(
+            Problem(
+                "the processes that are to train together are not there",
+                path="distributed.num_gpus",
+                found=f"{there} of {wanted}",
+                fix="train with the command trainwright train, which starts them, or start as many "
+                "with torchrun",
+            )
+        )

@@ -53,7 +53,6 @@ from trainwright.run.opening.open_folder import (
     open_run,
 )
 from trainwright.run.prepare.prepare_run import Ready, make_ready, need_test_rows, without_undivided
-from trainwright.run.ranks.launch import need_ranks
 from trainwright.run.repeats.train_folds import (
     TrainedFold,
     learner_of,
@@ -61,7 +60,7 @@ from trainwright.run.repeats.train_folds import (
     train_folds,
     train_seeds,
 )
-from trainwright.run.request import Request
+from trainwright.run.request import Request, need_ranks
 from trainwright.run.run_context import Result, RunAttempt, RunContext
 from trainwright.run.screen import LoggedScreen, Screen, StageTimes, doubt_warnings, labelled
 from trainwright.run.supervise.preemption import (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, final
 
@@ -15,17 +14,13 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.parse_cells import (
-    FORMS,
-    UNTIL,
     Unit,
     one_unit,
-    parse_moments,
     spellings,
     to_labels,
     to_numbers,
     with_minus,
 )
-from trainwright.data.columns.column_kinds import names_birth
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written
 
@@ -72,7 +67,6 @@ _LOOKED_AT = 300
 _FEWEST_LOOKS = 0.3
 _MOST_SPELLINGS = 20
 _REPEATS = 0.5
-_FAR_AHEAD = 10
 _OFTEN, _MOST_RELEASES = 0.05, 100
 """Share of the rows with a second spelling of a number from which it is no slip, and the most
 releases such as `1.10`; more fractions are measurements."""
@@ -354,39 +348,6 @@ def _dates(spelled: _Spelled) -> Doubt | None:
     if found.unread.any():
         reason += f"; {spelled.told(found.unread)} are not dates and become missing"
     return Doubt(spelled.name, settings, _and(reason, _missing(spelled)))
-
-
-def settle_century(cells: Cells, doubt: Doubt) -> Doubt:
-    """The doubt, with the last year that its two-digit years mean. A birth is not in the future,
-    nor are most dates of a column, nor do its dates pause for many years from today on or end a
-    century after their beginning."""
-    forms = doubt.settings.format.split(FORMS)
-    short = [form for form in forms if "%y" in form and UNTIL not in form]
-    if not short or cells.dtype != pl.String:
-        return doubt
-    this_year = datetime.now(UTC).year
-    moments = (parse_moments(one.drop_nulls(), FORMS.join(short)) for one in cells.slices())
-    years = pl.concat([one.dt.year().drop_nulls() for one in moments])
-    years = years.sort()
-    ahead = years.filter(years > this_year)
-    if not len(ahead):
-        return doubt
-    is_past = (
-        names_birth(cells.name)
-        or 2 * len(ahead) > len(years)
-        or int(ahead[0]) > this_year + _FAR_AHEAD
-        or int(ahead[-1]) > int(years[0]) + 100 - _FAR_AHEAD
-    )
-    if not is_past:
-        return doubt
-    forms = [f"{form}{UNTIL}{this_year}" if form in short else form for form in forms]
-    settings = doubt.settings.model_copy(update={"format": FORMS.join(forms)})
-    reason = (
-        f"two-digit years would put {many(len(ahead), 'date')} after {this_year}, up to "
-        f"{ahead[-1]}, and are read as years until {this_year}"
-    )
-    reason = "; ".join(filter(None, (doubt.reason, reason)))
-    return replace(doubt, settings=settings, reason=reason)
 
 
 def _no_number(values: pl.Series) -> pl.Series:

@@ -32,8 +32,9 @@ from trainwright.data.base.parse_cells import (
     to_numbers,
 )
 from trainwright.data.base.row_storage import RowStorage, slices_of, spread_rows
+from trainwright.data.columns.centuries import settle_century
 from trainwright.data.columns.column_kinds import WORDS, ColumnType
-from trainwright.data.columns.doubts import Doubt, find_doubt, settle_century
+from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.sources.source_file import SourceFile
 

@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, assert_never, final
+from typing import TYPE_CHECKING, Any, Literal, assert_never, final
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.quality import Accepted, BindingFinding
-from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
+
+if TYPE_CHECKING:
+    from trainwright.contract.sections.data.series import SeriesData
 
 RowTrial = Literal[
     "equal rows", "near rows", "near texts", "equal images", "near images", "copied text"

@@ -34,7 +34,7 @@ from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job, Never, NoProbes
 from trainwright.engine.save_interval import FirstOf
 from trainwright.engine.saving import SaveRequested
-from trainwright.engine.shared_by_ranks import SharedCheckpoints, SharedValidation
+from trainwright.engine.shared_by_ranks import SharedCheckpoints, share_validation
 from trainwright.engine.stopping.metric_stop_rules import StepRule
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import (
@@ -151,9 +151,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     share = RankShare(strategy.rank, strategy.world_size)
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
-    is_alone = strategy.world_size == 1
-    used = run.spent.used(run.folder.full_name)
-    ends = _build_ends(plan, length, used, is_alone=is_alone)
+    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name), strategy)
     learning = _learning(section, network, feed)
     map_to_plan = ends.limit.map_to_plan if ends.limit.shortens else None
     updates = build_updates(training, learning, network.state, length, map_to_plan)
@@ -162,8 +160,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     portions = _build_portions(training, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
-    if not is_alone:
-        validation = SharedValidation(validation, strategy)
+    validation = share_validation(validation, strategy)
     saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
@@ -174,8 +171,6 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     save_requested = requests.signalled_save(SaveRequested(run.flag))
     inventory = _inventory(plan, prepared, strategy)
     store = with_same_bits(_from_origin(saving, plan), contract.resume, inventory)
-    if not is_alone:
-        store = _share_store(store, strategy, plan, run)
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
@@ -192,7 +187,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         validate_every=length.validate_every if len(prepared.validation) else Never(),
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=store,
+        checkpoints=_share_store(store, strategy, plan, run),
         checkpoint_every=FirstOf([stepping.saved(saving.due), save_requested]),
         inventory=inventory,
     )
@@ -255,7 +250,7 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
     )
 
 
-def _build_ends(plan: Plan, length: Length, used_seconds: float, *, is_alone: bool) -> _Ends:
+def _build_ends(plan: Plan, length: Length, used_seconds: float, strategy: Strategy) -> _Ends:
     contract, delay = plan.contract, EndingDelay(plan.allotment)
     is_timed = plan.allotment.is_made
     reserve = Reserve(plan.allotment.reserve(), (lambda: delay.seconds) if is_timed else None)
@@ -264,6 +259,7 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float, *, is_alone: bo
     steps = length.most_steps
     is_open = any(choice.path == "training.num_epochs" for choice in plan.choices)
     # A schedule that follows the clock would differ between ranks.
+    is_alone = strategy.world_size == 1
     shortens = is_alone and is_open and length.scheduled_steps == steps
     seconds = plan.training_seconds
     limit = TimeLimit(seconds, what, reserve, used_seconds, steps, shortens=shortens)
@@ -282,7 +278,9 @@ def _from_origin(saving: SaveParts, plan: Plan) -> CheckpointStore:
 def _share_store(
     store: CheckpointStore, strategy: Strategy, plan: Plan, run: RunContext
 ) -> CheckpointStore:
-    """Store of several ranks."""
+    """The store, shared where there are several ranks."""
+    if strategy.world_size == 1:
+        return store
     own = Origin(run.folder.path, 0, run.identity.lineage)
     return SharedCheckpoints(
         store, strategy, own, Origin.from_json(plan.start) if plan.start else None

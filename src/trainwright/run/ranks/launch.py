@@ -12,9 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.document import Contract
-from trainwright.contract.reading.read_contract import ContractText, read_contract
-from trainwright.contract.sections.section import settled
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, write_json
 from trainwright.core.threads import usable_cores
@@ -28,42 +26,13 @@ _CRASHED = (1, 16)
 """Exit codes after which the ranks are started again: an unexpected error, a lost peer."""
 
 
-def is_rank() -> bool:
-    """Was this process started by torchrun?"""
-    return "TORCHELASTIC_RUN_ID" in os.environ
-
-
-def need_ranks(contract: Contract) -> None:
-    """Refuse to train with another number of processes than the plan counts on.
-
-    Raises:
-        Mistake: they were not started, or another number of them.
-    """
-    wanted, there = settled(contract.distributed.num_gpus), int(os.environ.get("WORLD_SIZE", "1"))
-    there = there if is_rank() else 1
-    if contract.distributed.strategy != "single" and wanted != there:
-        raise Mistake(
-            Problem(
-                "the processes that are to train together are not there",
-                path="distributed.num_gpus",
-                found=f"{there} of {wanted}",
-                fix="train with the command trainwright train, which starts them, or start as many "
-                "with torchrun",
-            )
-        )
-
-
 def count_ranks(request: Request) -> int:
     """Processes that a contract asks for on this machine.
 
     Raises:
         Mistake: in the contract; or it leaves their number open where there are no GPUs.
     """
-    written = request.contract
-    text = written.text if isinstance(written, ContractText) else _text_of(written)
-    if not any("distributed" in part for part in (text, *request.overrides)):
-        return 1
-    section = read_contract(written, request.overrides).contract.distributed
+    section = read_contract(request.contract, request.overrides).contract.distributed
     if section.strategy == "single":
         return 1
     if section.num_gpus != "auto":
@@ -81,14 +50,6 @@ def count_ranks(request: Request) -> int:
             fix="--set distributed.num_gpus=2",
         )
     )
-
-
-def _text_of(path: Path) -> str:
-    """The contract, or nothing where it cannot be read, which is said elsewhere."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def start_ranks(ranks: int, restarts: int, words: Sequence[str]) -> int:
