@@ -100,6 +100,22 @@ def test_a_quantile_of_many_digits_is_watched(quantile: float) -> None:
     assert kept < first.validation
 
 
+@pytest.mark.parametrize("mean", [0.3, 1e6])
+def test_counts_are_learned_from_their_mean(mean: float, tmp_path: Path) -> None:
+    """CatBoost begins at 1, from which no tree reaches a million."""
+    job = job_of_rows(1, rows=600, metric="poisson_deviance")
+    draw = np.random.default_rng(0)
+    parts = [
+        replace(part, target=draw.poisson(mean * np.exp(part.target / 10)).astype(np.float64))
+        for part in (job.train, job.validation)
+    ]
+    scorer = fit_catboost(section_of("poisson"), replace(job, train=parts[0], validation=parts[1]))
+    found = scorer.score(parts[0].inputs)[:, 0]
+    assert found.mean() == pytest.approx(parts[0].target.mean(), rel=0.1)
+    scorer.write(tmp_path)
+    np.testing.assert_array_equal(read_catboost(tmp_path).score(parts[0].inputs)[:, 0], found)
+
+
 def test_rows_that_teach_nothing_are_a_mistake_of_the_user() -> None:
     job = job_of_rows(1, rows=200)
     same = TableInputs(np.ones((200, 4), np.float32), np.zeros((200, 2), np.int64))

@@ -121,14 +121,17 @@ def fit_catboost(
     """
     weights = job.class_weights(section.class_weights)
     section, job, scales = scale_job(section, job)
-    validation = _pool_of(job.validation, weights) if len(job.validation) else None
+    start = _log_mean(job, weights) if section.objective == "poisson" else 0.0
+    validation = _pool_of(job.validation, weights, start) if len(job.validation) else None
     parameters = catboost_parameters(section, job)
     metric = str(parameters["eval_metric"])
     unit = scales.unit_of(metric)
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching(), unit)
-    train = _pool_of(job.train, weights)
+    train = _pool_of(job.train, weights, start)
     trees = _grown(parameters, train, validation, _Callback(watcher, metric))
     trees.shrink(ntree_end=watcher.kept)
+    if start:
+        trees.set_scale_and_bias(1.0, start)
     curve = tuple(watcher.curve)
     outputs = 1 + job.are_labels if job.are_several else job.outputs
     record = BoostingRecord(outputs, metric, watcher.kept, curve, job.quantiles, scales)
@@ -246,9 +249,19 @@ class _Callback:
         )
 
 
-def _pool_of(part: Part, weights: Floats | None) -> Any:
+def _log_mean(job: LibraryJob, weights: Floats | None) -> float:
+    """The logarithm of the mean count, from which CatBoost does not begin by itself: trees would
+    have to come from 1, and never reach counts of a million."""
+    part = job.train
+    mean = np.average(part.target, weights=weights_of_rows(weights, part.target, part.weights))
+    return float(np.log(mean)) if mean > 0 else 0.0
+
+
+def _pool_of(part: Part, weights: Floats | None, start: float) -> Any:
+    """Rows with their targets; `start` is what is predicted before the first tree."""
     counted = weights_of_rows(weights, part.target, part.weights)
-    return _pool(part.inputs, label=part.target, weight=counted)
+    given = {"baseline": np.full(len(part), start)} if start else {}
+    return _pool(part.inputs, label=part.target, weight=counted, **given)
 
 
 def _pool(inputs: Inputs, **given: Any) -> Any:
