@@ -304,7 +304,7 @@ CASES = tuple(
         Case("change it to 16", ("model={kind: ft_transformer, width: 18, heads: 8}",)),
         Case("choose ddp", ("distributed.strategy=fsdp",)),
         Case(
-            "write strategy: ddp beside it, or remove it",
+            "add strategy: ddp, or remove it",
             ("distributed.num_gpus=2",),
             does=("distributed.strategy=ddp",),
         ),

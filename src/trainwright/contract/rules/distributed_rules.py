@@ -19,7 +19,7 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
                 path="distributed.num_gpus",
                 found=str(section.num_gpus),
                 expected="1 with strategy: single",
-                fix="write strategy: ddp beside it, or remove it",
+                fix="add strategy: ddp, or remove it",
             )
         return
     if not contract.model.is_loop_trained:

@@ -32,7 +32,6 @@ from trainwright.data.base.parse_cells import (
     to_numbers,
 )
 from trainwright.data.base.row_storage import RowStorage, slices_of, spread_rows
-from trainwright.data.columns.centuries import settle_century
 from trainwright.data.columns.column_kinds import WORDS, ColumnType
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
@@ -150,6 +149,8 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
         if series.name in decided or not _is_open(section, series.name):
             written = section.columns.get(series.name, Column())
             if "%y" in written.format and series.name not in section.exclude:
+                from trainwright.data.columns.centuries import settle_century
+
                 cells = Cells(series, cleaning.cells, space)
                 century = settle_century(cells, Doubt(series.name, written, ""))
                 found += [century] if century.reason else []
@@ -157,6 +158,9 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
         cells = Cells(series, cleaning.cells, space)
         doubt = find_doubt(cells)
         if doubt and "%y" in doubt.settings.format:
+            # Imported here, as above: few columns have two-digit years.
+            from trainwright.data.columns.centuries import settle_century
+
             doubt = settle_century(cells, doubt)
         if doubt is None or not _applies(doubt, section, source):
             doubt = find_class_spellings(cells) if series.name in section.target_columns else None

@@ -62,7 +62,7 @@ class SeriesModality(Modality[SeriesData, RawSeries]):
         _folder: Path,
         limits: LookLimits,
     ) -> LookedAt:
-        """As `audit_series`; other faults are refused or told by reading."""
+        """As `audit_series`; other faults are refused or reported by reading."""
         # Imported here: new rows are not audited.
         from trainwright.data.audit.series_leaks import audit_series
 

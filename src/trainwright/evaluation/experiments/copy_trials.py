@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.data.data import Data, fold_count
-from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import Metric, Slice
 from trainwright.core.formatting import many
 from trainwright.data.audit.image_overlap import ImageCopies, copies_of
@@ -212,7 +211,7 @@ def copied_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
     found = np.zeros(len(judged.folds), dtype=np.bool_)
     if suspicion.trial == "near texts":
         return _near_texts(judged)
-    columns, target = judged.columns, _target_column(judged)
+    columns, target = judged.columns, judged.prepared.target.column
     for train, held, places in judged.splits():
         if suspicion.trial == "near rows":
             found[places] = near_rows_of(train, held, columns, target)
@@ -222,15 +221,9 @@ def copied_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
     return found
 
 
-def _target_column(judged: JudgedTable) -> str:
-    """The first target of a table."""
-    assert isinstance(judged.section, TableData), "only tables have copies of rows"
-    return judged.section.target_columns[0]
-
-
 def _near_texts(judged: JudgedTable) -> Mask:
     """`copied_rows` for texts, compared once for all folds."""
-    columns, target = judged.columns, _target_column(judged)
+    columns, target = judged.columns, judged.prepared.target.column
     every = judged.every.frame
     groups = text_groups(every, columns)
     if fold_count(judged.section):

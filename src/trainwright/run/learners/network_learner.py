@@ -43,8 +43,8 @@ class NetworkLearner:
         # Folds and candidates have other validation rows than the run.
         watching, _ = watch_defined(self._plan.contract, prepared)
         plan = replace(self._plan, contract=watching)
-        told = lead_ranks(self._section, plan, prepared, run)
-        with training, kernels(self._plan.contract), told:
+        ranks = lead_ranks(self._section, plan, prepared, run)
+        with training, kernels(self._plan.contract), ranks:
             composed = compose(self._section, plan, prepared, run)
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):

@@ -88,7 +88,7 @@ def follow(group: ProcessGroup) -> None:
             try:
                 _train(training, flag)
             except PeerLost as lost:
-                # It may have ended with an error that it has told its user.
+                # The first rank may have ended with an error that its user has seen.
                 try:
                     has_ended = group.next_order() is None
                 except PeerLost:
