@@ -120,9 +120,7 @@ def tune(
     with code_allowed(allow_code):
         result = run_study(request, StreamScreen(sys.stderr))
     # Imported here: a search does not wait for them.
-    from trainwright.report.page import write_report
-    from trainwright.report.study_page import write_study_report
+    from trainwright.report.study_page import report_study
 
-    write_report(result.result.folder)
-    write_study_report(result.folder.path)
+    report_study(result)
     return TunedStudy(result, allow_code)

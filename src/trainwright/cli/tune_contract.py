@@ -58,11 +58,9 @@ def tune(
         result = run_study(request, StreamScreen(sys.stderr))
         # Imported here: a study does not wait for what shows its result.
         from trainwright.cli.render import commands_with_a_run, say_whole, show_json, show_result
-        from trainwright.report.page import write_report
-        from trainwright.report.study_page import write_study_report
+        from trainwright.report.study_page import report_study
 
-        write_report(result.result.folder)
-        write_study_report(result.folder.path)
+        report_study(result)
         if as_json:
             show_json(result.to_json())
         else:

@@ -17,11 +17,12 @@ from trainwright.report.figures.bars import Bar, draw_bar, scale_of
 from trainwright.report.figures.study_figures import draw_study, show_tried, show_values
 from trainwright.report.format import clean_lines, show_change, show_range, show_value
 from trainwright.report.load_run import StoredEvaluation, read_contents
-from trainwright.report.page import page_environment
+from trainwright.report.page import page_environment, write_report
 from trainwright.report.sections.record_section import Fact
 from trainwright.tune.importance import Importance, estimate_importance
 from trainwright.tune.proposals import search_method
 from trainwright.tune.read_study import StoredChoice, StoredStudy, read_study
+from trainwright.tune.run_study import StudyResult
 from trainwright.tune.space import Axis, Space
 from trainwright.tune.study import Trial
 
@@ -95,6 +96,14 @@ def write_study_report(folder: Path) -> Path:
     study = read_study(folder)
     write_text(study.folder.report, render_study(study))
     return study.folder.report
+
+
+def report_study(result: StudyResult) -> None:
+    """Write the reports of an ended study and of its judged run, and let its trackers have them."""
+    write_report(result.result.folder)
+    write_study_report(result.folder.path)
+    for sinks in result.sinks:
+        sinks.finish()
 
 
 def render_study(study: StoredStudy) -> str:

@@ -78,6 +78,11 @@ def list_studies(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob(f"[!.]*/{STUDY}"))
 
 
+def find_study(name: str, runs: Path) -> Path | None:
+    """The folder of a search by its name in `runs` or its path; None if it is not one."""
+    return next((path for path in (runs / name, Path(name)) if (path / STUDY).is_file()), None)
+
+
 def inner_trainings(folder: RunFolder) -> tuple[tuple[str, Path], ...]:
     """Kind and folder of each training inside a run: of folds, other seeds and a refit."""
     kinds = (("fold", folder.folds), ("seed", folder.seeds), ("refit", folder.path / REFITS))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
+from uuid import uuid4
 
 from trainwright.contract.sections.metric import METRICS
-from trainwright.core.files import Json, write_text
+from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.run.request import Request
 from trainwright.run.run_context import Result
-from trainwright.run.screen import Screen
+from trainwright.run.screen import Screen, labelled
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks.sink_process import Sinks
 from trainwright.tune.database import StudyDatabase
+from trainwright.tune.proposals import search_method
 from trainwright.tune.records import trials_frame, write_journal
 from trainwright.tune.shared_study import SharedSearch, plan_joined
 from trainwright.tune.study import Search, StudyPlan, Trial, plan_study
@@ -30,6 +34,8 @@ class StudyResult:
     trials: Sequence[Trial]
     winner: Winner
     result: Result
+    sinks: Sequence[Sinks] = ()
+    """What sends the study to trackers: finished once the reports are written."""
 
     def to_json(self) -> Json:
         """Output of `trainwright tune --json`."""
@@ -80,7 +86,7 @@ def run_study(request: Request, screen: Screen) -> StudyResult:
     plan = plan_study(request, screen)
     contract = plan.data.ready.plan.contract
     direction = METRICS[contract.metric.name].direction
-    with plan.folder.lock():
+    with plan.folder.lock(), _tracked(plan, screen) as sinks:
         trials, seconds = run_trials(plan, screen)
         write_text(plan.folder.path / "trials.csv", trials_frame(trials).write_csv())
         write_journal(plan.folder, plan.space, trials, direction)
@@ -91,4 +97,31 @@ def run_study(request: Request, screen: Screen) -> StudyResult:
         plan.folder.write(seconds=seconds, trials=plan.section.trials, winner=winner.record())
         result = judge_winner(plan, winner, screen)
         plan.folder.write(run=result.name)
-    return StudyResult(plan.folder, trials, winner, result)
+    return StudyResult(plan.folder, trials, winner, result, sinks)
+
+
+@contextmanager
+def _tracked(plan: StudyPlan, screen: Screen) -> Iterator[Sequence[Sinks]]:
+    """Inside the block the sinks of the study send it and its trials; after an error they go on by
+    themselves."""
+    folder, contract = RunFolder(plan.folder.path), plan.document.contract
+    searched = plan.section.model_copy(update={"method": search_method(plan.section, plan.space)})
+    known = read_json(folder.plan) if folder.plan.is_file() else {"identity": {"run": uuid4().hex}}
+    decided = {
+        **plan.data.ready.plan.contract.model_dump(mode="json"),
+        **contract.model_dump(mode="json", include={"budget", "tracking"}),
+        "tune": searched.model_dump(mode="json"),
+    }
+    source = str(plan.document.source.folder)
+    write_json(folder.plan, {**known, "contract": decided, "contract_folder": source})
+    sinks = list[Sinks]()
+    if contract.tracking.sinks:
+        sinks.append(
+            Sinks.start(folder, contract.tracking, lambda *said: screen.say(labelled(*said)))
+        )
+    try:
+        yield sinks
+    except BaseException:
+        for running in sinks:
+            running.leave()
+        raise

@@ -25,6 +25,9 @@ Params = Mapping[str, Value]
 NO_SEARCH = "tune=off"
 """The override that leaves the contract of one training."""
 
+NO_SINKS = "tracking.sinks=[]"
+"""The override of a trial: the sinks of the study read its trials too."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

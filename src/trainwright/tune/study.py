@@ -19,15 +19,17 @@ from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.process import is_code_allowed
 from trainwright.core.threads import usable_cores
 from trainwright.run.mapped_rows import write_rows
+from trainwright.run.prepare.prepare_run import blaming
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
 from trainwright.tracking.lock import RunLock
+from trainwright.tracking.sinks.sink_process import need_sinks
 from trainwright.tune.database import StudyDatabase
 from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
 from trainwright.tune.proposals import Proposals, search_method
 from trainwright.tune.scored_rows import TrialRows
-from trainwright.tune.space import NO_SEARCH, Params, Space, read_space
+from trainwright.tune.space import NO_SEARCH, NO_SINKS, Params, Space, read_space
 from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.trial import Outcome, TrialRequest
 from trainwright.tune.warm_start import KnownTrials, read_known
@@ -106,6 +108,8 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
         Mistake: in the contract, the data, the installation or the name of the study.
     """
     document, section, space = read_space(request)
+    with blaming(document.source):
+        need_sinks(document.contract.tracking.sinks)
     base = trial_request(request, document)
     data = PreparedData.of(base, screen)
     rows = TrialRows.of(data, section)
@@ -124,7 +128,8 @@ def trial_request(request: Request, document: Document) -> Request:
     """The request of a trial, without its values, from that of the study."""
     # A trial reads the text of the contract, which has no name of its own.
     name = f"name={json.dumps(document.contract.name)}"
-    overrides = (*request.overrides, name, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
+    threads = _threads_of_a_trial(document)
+    overrides = (*request.overrides, name, NO_SEARCH, NO_SINKS, *_NO_BUDGET, *threads)
     return replace(request, overrides=overrides, name="", resume=False)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from trainwright.cli.arguments import naming_damage
 from trainwright.report.page import write_report
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.tracking.run_list import STUDY
+from trainwright.tracking.run_list import find_study
 
 
 def rewrite_report(run: str, runs: Path) -> Path:
@@ -16,12 +16,11 @@ def rewrite_report(run: str, runs: Path) -> Path:
     Raises:
         Mistake: there is neither.
     """
-    for path in (runs / run, Path(run)):
-        if (path / STUDY).is_file():
-            # Imported here: runs do not need it.
-            from trainwright.report.study_page import write_study_report
+    if study := find_study(run, runs):
+        # Imported here: runs do not need it.
+        from trainwright.report.study_page import write_study_report
 
-            return write_study_report(path)
+        return write_study_report(study)
     folder = find_run(run, runs)
     with naming_damage(folder):
         return write_report(folder)

@@ -11,6 +11,8 @@ from trainwright.contract.sections.run_settings import SinkKind
 from trainwright.core.errors import EXIT_DONE, Interrupted, Mistake, Problem
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.screen import StreamScreen, labelled
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import find_study
 from trainwright.tracking.sinks.sender import describe_missing, send_run
 from trainwright.tracking.sinks.sink_process import lock_sink, need_sinks
 from trainwright.tracking.sinks.training_facts import TrackedTraining
@@ -19,14 +21,16 @@ from trainwright.tracking.sinks.training_facts import TrackedTraining
 def sync_run(
     name: str, runs: Path, sink: Literal["all"] | SinkKind, mlflow_uri: str, seconds: float
 ) -> int:
-    """Send each tracker what it lacks; the exit code.
+    """Send each tracker what it lacks of a run or a search; the exit code.
 
     Raises:
         Mistake: there is no such run, or no tracker to send it to. MissingExtra: a client is not
             installed. RunLocked: another process sends it.
     """
+    study = find_study(name, runs)
     run = TrackedTraining(
-        find_run(name, runs), changed={"mlflow_uri": mlflow_uri} if mlflow_uri else {}
+        RunFolder(study) if study else find_run(name, runs),
+        changed={"mlflow_uri": mlflow_uri} if mlflow_uri else {},
     )
     screen = StreamScreen(sys.stderr)
     code = EXIT_DONE

@@ -95,11 +95,11 @@ def make_ready(
     since = time.time_ns()
     document = _read_available(request)
     contract = document.contract
-    with stages("read"), _blaming(document.source):
+    with stages("read"), blaming(document.source):
         raw = read_data(contract.data, document.source.folder, request.frames, most_images)
     device = read_device(_needs_torch(contract))
     decided = plan(document, raw.facts, device)
-    with stages("prepare"), _blaming(document.source):
+    with stages("prepare"), blaming(document.source):
         task = decided_task(decided.contract)
         texts = text_reading(decided.contract, document.source.folder)
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
@@ -147,7 +147,7 @@ def _taught(
     else:
         from trainwright.run.teacher.soft_targets import teach
 
-    with stages("teacher"), _blaming(document.source):
+    with stages("teacher"), blaming(document.source):
         return teach(prepared, decided.contract, raw, document.source.folder)
 
 
@@ -168,7 +168,7 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     if changed:
         raise _prepared_otherwise(changed, document)
     prepared = with_contract_target(ready.prepared, decided.contract)
-    with _blaming(document.source):
+    with blaming(document.source):
         _check_prepared(decided, prepared, document, ready.raw)
         decided = replace(decided, contract=watch_defined(decided.contract, prepared)[0])
         asked = _asked(decided.contract, prepared, document.source.folder)
@@ -246,7 +246,7 @@ def _read_available(request: Request) -> Document:
         # Imported here: few runs are sent to trackers.
         from trainwright.tracking.sinks.sink_process import need_sinks
 
-        with _blaming(document.source):
+        with blaming(document.source):
             need_sinks(document.contract.tracking.sinks)
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
@@ -254,12 +254,12 @@ def _read_available(request: Request) -> Document:
 
         give_back_large_tensors()
     if model.traits.trained_by == "library":
-        with _blaming(document.source):
+        with blaming(document.source):
             library_family(model).need_library("model.kind", f"a model of kind {model.kind}")
     if _is_network(document.contract):
         from trainwright.optim.dependencies import need_optimizer
 
-        with _blaming(document.source):
+        with blaming(document.source):
             need_torch("model.kind", "a network")
             need_optimizer(document.contract.training.optimizer)
     return _with_files(document)
@@ -269,7 +269,7 @@ def _with_files(document: Document) -> Document:
     """The contract with what its model takes from files."""
     model, source = document.contract.model, document.source
     family, data = family_of(model), document.contract.data
-    with _blaming(source):
+    with blaming(source):
         found = family.read_files(model, source.folder, data.form)
     changed = {"model": found, "data": data.for_size(family.image_size(found))}
     contract = document.contract.model_copy(update=changed)
@@ -383,7 +383,7 @@ def decided_task(contract: Contract) -> TaskKind:
 
 
 @contextmanager
-def _blaming(source: ContractSource) -> Iterator[None]:
+def blaming(source: ContractSource) -> Iterator[None]:
     """Problems located in no data file are located in the contract."""
     try:
         yield

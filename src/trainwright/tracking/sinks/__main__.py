@@ -7,6 +7,7 @@ is left. What it has to say to the user is a line each on its standard output.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import sys
@@ -44,15 +45,17 @@ def main() -> int:
     run, kind = RunFolder(Path(sys.argv[1])), sys.argv[2]
     training = TrackedTraining(run)
     seconds = float(training.settings["drain_seconds"])
-    while True:
+    deadline = math.inf
+    while time.monotonic() < deadline:
         try:
             with lock_sink(run, kind):
                 return 0 if send_run(training, kind, _say, _has_ended, seconds) else 1
         except RunLocked:
-            # The sink of an earlier attempt still drains.
+            # The sink of an earlier attempt still drains, maybe for longer than this one trains.
             if _has_ended(_LOCK_PAUSE):
-                return 1
+                deadline = min(deadline, time.monotonic() + seconds)
             time.sleep(_LOCK_PAUSE)
+    return 1
 
 
 if __name__ == "__main__":

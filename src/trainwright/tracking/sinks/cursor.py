@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json, read_json, to_json, write_atomic
-from trainwright.tracking.run_folder import RunFolder
 
 BEFORE_ALL = -1
 
@@ -83,11 +82,11 @@ class Cursor:
         Raises:
             StorageFailed: the file is as it was.
         """
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         value: Json = TypeAdapter(Cursor).dump_python(self)
         write_atomic(path, to_json(value).encode(), by_clock=True)
 
 
-def cursor_path(folder: RunFolder, kind: str) -> Path:
-    """Where the cursor of a sink stands."""
-    return folder.path / "sinks" / f"{kind}.json"
+def cursor_path(sink_folder: Path, kind: str) -> Path:
+    """The file of a sink's cursor."""
+    return sink_folder / "sinks" / f"{kind}.json"

@@ -54,11 +54,12 @@ class MlflowRun:
         address = str(training.settings["mlflow_uri"])
         self._client: MlflowClient = MlflowClient(tracking_uri=address)
         where = f"{address} {training.experiment}"
-        if cursor.address != where or not self._goes_on(cursor.run):
+        if cursor.address == where and self._goes_on(cursor.run):
+            self._client.update_run(cursor.run, status="RUNNING")
+        else:
             cursor.restart(where, self._begin(parent))
         self.run = cursor.run
         self._renamed = len(cursor.names)
-        self._client.update_run(self.run, status="RUNNING")
 
     def send(self, points: Sequence[Point], cursor: Cursor) -> None:
         """Finite numbers as metrics; the others as a tag of their name."""
@@ -112,9 +113,10 @@ class MlflowRun:
         experiment = self._experiment()
         same = f"tags.`{_IDENTITY}` = '{training.identity}'"
         if mine := self._client.search_runs([experiment], same, max_results=1):
+            self._client.update_run(mine[0].info.run_id, status="RUNNING")
             return str(mine[0].info.run_id)
         named = f"attributes.run_name = '{training.name.replace(chr(39), '')}'"
-        if self._client.search_runs([experiment], named, max_results=1):
+        if not training.part and self._client.search_runs([experiment], named, max_results=1):
             said = f"MLflow has a run named {training.name} in {training.experiment} already"
             self._say("warning", f"{said}: this one is another of the same name")
         tags = {_IDENTITY: training.identity, **training.tags()}

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Protocol, final
 
 from trainwright.core.errors import StorageFailed
@@ -25,6 +26,7 @@ _DRAIN_PAUSE = 0.5
 _TRIES = 3
 _CAUSE = re.compile(r"Caused by \w+\([\"']?(?:<[^<>]*>: )?(.*?)[\"']?\)*$")
 _LONGEST_ERROR = 400
+_MOST_NAMED = 3
 
 PARENT = "TRAINWRIGHT_TRACKING_PARENT"
 """Environment variable with the tracker's id of a run that this one is a part of, such as that of
@@ -77,7 +79,7 @@ class TrainingSender:
         self._kind = kind
         self._parent = parent
         self._say = say
-        self._path = cursor_path(training.folder, kind)
+        self._path = cursor_path(training.sink_folder, kind)
         self.cursor = Cursor.read(self._path)
         self._spool = Spool(training.folder, self.cursor)
         self._waiting: PointBatch | None = None
@@ -131,6 +133,7 @@ class TrainingSender:
         tracked.finish(self.cursor)
         self.cursor.sent[FINISHED] = ended
         self.cursor.write(self._path)
+        self._tracked = None
 
 
 @final
@@ -142,17 +145,25 @@ class RunSender:
         self._kind = kind
         self._say = say
         self._senders: dict[str, TrainingSender] = {}
+        self._finished: set[str] = set()
 
     def send_new(self, deadline: float = math.inf) -> None:
-        """Send until nothing is left, or until `deadline` on the monotonic clock.
+        """Send until nothing is left, or until `deadline` on the monotonic clock; of the trials of
+        a study also how they have ended.
 
         Raises:
             Exception: whatever the tracker's client raises; a later call goes on.
         """
         for training in find_trainings(self._run):
+            if training.part in self._finished:
+                continue
             sender = self._sender(training)
             while time.monotonic() < deadline and sender.send_next():
                 pass
+            is_trial = training.in_study and training.part
+            if is_trial and training.ended() and time.monotonic() < deadline:
+                sender.finish()
+                self._finished.add(training.part)
 
     def finish(self, deadline: float) -> bool:
         """Send what is left and how the run has ended; whether all is sent before `deadline`.
@@ -177,7 +188,7 @@ class RunSender:
     def _parent_of(self, training: TrackedTraining) -> str:
         if not training.part:
             return os.environ.get(PARENT, "")
-        outer = self._sender(self._run)
+        outer = self._sender(replace(self._run, part=training.outer))
         outer.open()
         return outer.cursor.run
 
@@ -231,7 +242,7 @@ def describe_missing(run: TrackedTraining, kind: str) -> str:
     lacking = []
     for training in find_trainings(run):
         try:
-            cursor = Cursor.read(cursor_path(training.folder, kind))
+            cursor = Cursor.read(cursor_path(training.sink_folder, kind))
         except StorageFailed as error:
             return str(error)
         newest = last_step(training.folder.signals)
@@ -239,4 +250,6 @@ def describe_missing(run: TrackedTraining, kind: str) -> str:
             lacking.append(f"steps {max(cursor.signals, 0) + 1:,} to {newest:,} of {training.name}")
         elif cursor.sent.get(FINISHED) != training.ended():
             lacking.append(f"the results of {training.name}")
+    if len(lacking) > _MOST_NAMED:
+        lacking[_MOST_NAMED:] = [f"something of {len(lacking) - _MOST_NAMED} more"]
     return ", ".join(lacking)

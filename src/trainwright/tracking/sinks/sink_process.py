@@ -42,7 +42,7 @@ def lock_sink(run: RunFolder, kind: str) -> RunLock:
     Raises:
         RunLocked: another process sends this run. StorageFailed: the lock cannot be written.
     """
-    path = cursor_path(run, kind)
+    path = cursor_path(run.path, kind)
     path.parent.mkdir(exist_ok=True)
     return RunLock.acquire(path.with_suffix(".lock"))
 

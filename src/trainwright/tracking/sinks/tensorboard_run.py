@@ -110,7 +110,7 @@ class TensorboardRun:
 def _free_folder(training: TrackedTraining, parent: Path, say: Say) -> Path:
     """Folder of the training among those of other runs: that of the run's name if it is free."""
     if training.part:
-        return parent / training.part
+        return Path(str(parent).removesuffix(training.outer)) / training.part
     shared = training.contract_folder / str(training.settings["tensorboard_folder"])
     folder = shared / parent / training.run.name
     if not folder.exists():

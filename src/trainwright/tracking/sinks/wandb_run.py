@@ -31,7 +31,7 @@ class WandbRun:
     def __init__(self, training: TrackedTraining, cursor: Cursor, parent: str, say: Say) -> None:  # noqa: ARG002
         self._training = training
         self._parent = parent
-        self._folder = training.folder.path / "wandb"
+        self._folder = training.sink_folder / "wandb"
         self._run = self._begin(cursor)
 
     def send(self, points: Sequence[Point], cursor: Cursor) -> None:  # noqa: ARG002
@@ -70,7 +70,7 @@ class WandbRun:
                 shutil.rmtree(folder)
         training = self._training
         cursor.restart(self._folder.name, hash_value(training.identity)[:8])
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
             os.environ[name] = str(self._folder / "client")
         os.environ |= {"WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"}
@@ -88,7 +88,7 @@ class WandbRun:
         )
         run = wandb.init(
             mode="offline",
-            dir=training.folder.path,
+            dir=training.sink_folder,
             id=cursor.run,
             name=training.name,
             project=training.experiment,
