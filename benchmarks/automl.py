@@ -322,9 +322,17 @@ def call_peer(asked: Mapping[str, object], folder: Path) -> str:
 
 def peer_scores(ours: ScoredRows, folder: Path) -> Floats:
     """Scores of AutoGluon with the classes in the order of ours."""
-    predicted = pl.read_csv(folder / "predictions.csv").rename(str.strip)
-    names = ours.target.classes or ("prediction",)
+    predicted = pl.read_csv(folder / "predictions.csv").rename(show_class)
+    names = list(map(show_class, ours.target.classes)) or ["prediction"]
     return predicted.select(names).to_numpy().astype(np.float64)
+
+
+def show_class(name: str) -> str:
+    """The name of a class, of numbers alike for `1` and `1.0`."""
+    try:
+        return str(float(name))
+    except ValueError:
+        return name.strip()
 
 
 HEAD = (
