@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,24 @@ def test_a_signal_stops_all_ranks_and_a_resume_ends_with_the_same_bits(project: 
     ran = in_ranks("resume", "cut")
     assert ran.returncode in (0, 3), ran.stderr
     assert weights("cut") == weights("whole")
+
+
+@pytest.mark.extended
+def test_processes_that_torchrun_has_started_are_joined(project: Path) -> None:
+    assert command("train", "small.yaml", "--run", "alone", *ALONE).code in (0, 3)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "--"]
+    words = ["trainwright", "train", "small.yaml", "--run", "joined", "--resume"]
+    ddp = ("--set", "distributed.strategy=ddp", *ONE_THREAD)
+    ran = subprocess.run(
+        [*torchrun, *words, *ddp],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=within(240),
+        check=False,
+    )
+    assert "verdict" in ran.stdout, ran.stderr
+    assert weights("joined") == weights("alone")
 
 
 @pytest.mark.extended

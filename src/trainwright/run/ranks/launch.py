@@ -15,6 +15,7 @@ from typing import final
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, write_json
+from trainwright.core.process import is_rank, world_size
 from trainwright.core.threads import usable_cores
 from trainwright.run.request import Request
 from trainwright.tracking.events import Event
@@ -27,7 +28,7 @@ _CRASHED = (1, 16)
 
 
 def count_ranks(request: Request) -> int:
-    """Processes that a contract asks for on this machine.
+    """Processes that a contract asks for on this machine, or that torchrun has started.
 
     Raises:
         Mistake: in the contract; or it leaves their number open where there are no GPUs.
@@ -35,6 +36,8 @@ def count_ranks(request: Request) -> int:
     section = read_contract(request.contract, request.overrides).contract.distributed
     if section.strategy == "single":
         return 1
+    if is_rank():
+        return world_size()
     if section.num_gpus != "auto":
         return section.num_gpus
     import torch
