@@ -112,6 +112,7 @@ CASES = (
         "images",
         does=(("data.validation=0.15", "data.test=0.15"),),
     ),
+    Case("change it to group", ("distributed.strategy=ddp", "model.norm=batch"), "images"),
     Case(
         "remove folds, or the path",
         ("data.split.folds=3", "data.val_path=pictures"),

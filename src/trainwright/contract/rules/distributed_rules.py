@@ -30,6 +30,14 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="single",
             fix="change it to single",
         )
+    if getattr(contract.model, "norm", "") == "batch":
+        yield Problem(
+            "batch norm would keep statistics of the rows of each process",
+            path="model.norm",
+            found="batch",
+            expected="group with several processes",
+            fix="change it to group",
+        )
     if training.memory.update == "in_backward":
         yield Problem(
             "an update inside the backward pass comes before the gradients of other processes",
