@@ -21,10 +21,10 @@ from trainwright.core.files import (  # noqa: E402
     hash_file,
     read_json,
 )
+from trainwright.distributed import process_group  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
-from trainwright.run.compose import compose_job  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 
 pytestmark = [
@@ -178,9 +178,9 @@ class TwoRanks(SingleProcess):
 def test_another_number_of_ranks_is_refused_or_said(
     contract: Path, level: str, accepted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [f"resume.determinism={level}"]
+    words = [f"resume.determinism={level}", "training.gradient_accumulation_steps=2"]
     run = cut(contract, *words)
-    monkeypatch.setattr(compose_job, "SingleProcess", TwoRanks)
+    monkeypatch.setattr(process_group, "SingleProcess", TwoRanks)
     with threads(1):
         if accepted:
             with pytest.raises(Mistake, match="ranks 1 -> 2") as refused:

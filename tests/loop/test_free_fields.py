@@ -68,7 +68,19 @@ OF_TRACKERS = {
 }
 """Read by processes of their own, whose tests show them."""
 
-ELSEWHERE = {*(f"data.{field}" for field in DELIVERY), *OF_A_BASE, *OF_OWN_CODE, *OF_TRACKERS}
+OF_RANKS = {
+    "training.gradient_accumulation_steps",
+    *(f"distributed.{field}" for field in ("strategy", "num_gpus", "backend")),
+}
+"""Of several processes (test_ranks)."""
+
+ELSEWHERE = {
+    *OF_RANKS,
+    *(f"data.{field}" for field in DELIVERY),
+    *OF_A_BASE,
+    *OF_OWN_CODE,
+    *OF_TRACKERS,
+}
 """Shown by the tests of the feed and those above."""
 
 

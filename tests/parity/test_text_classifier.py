@@ -17,6 +17,7 @@ from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from faults.tiers import in_test  # noqa: E402
 from made_texts import write_base, write_text_project  # noqa: E402
+from trainwright.checkpoint.states.random_state import key_generators  # noqa: E402
 from trainwright.data.base.token_inputs import TextInputs  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 
@@ -56,6 +57,8 @@ def plain_loop(base: Path, run: Run, classes: int) -> tuple[nn.Module, list[floa
         for group in optimizer.param_groups:
             group["lr"] = RATE * schedule(step)
         optimizer.zero_grad()
+        samples = epoch * len(inputs) + first + len(rows)
+        key_generators(run.ready.plan.contract.seed, samples, torch.device("cpu"))
         logits = model(**padded_by_hand(inputs, rows)).logits
         loss = functional.cross_entropy(logits, target[torch.from_numpy(rows)], reduction="sum")
         (loss / len(rows)).backward()

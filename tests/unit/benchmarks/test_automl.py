@@ -47,7 +47,7 @@ def test_the_difference_is_paired_on_the_test_rows(
     (pair,) = automl.compare_one(Table("adult", "roc_auc"), given)
     assert pair.word == word
     assert pair.rows == 45
-    assert (pair.ours.kept, pair.theirs.kept) == ("linear", "peer")
+    assert (pair.ours.kept, pair.theirs.kept) == ("ensemble", "peer")
     assert pair.ours.row_ms > 0
     assert pair.ours.megabytes > 0
     assert pair.cells().count("|") == automl.HEAD.count("|")

@@ -80,8 +80,6 @@ def test_the_mended_example_reads_as_it_says(tmp_path: Path) -> None:
     assert training.optimizer.betas == (0.9, 0.999)
     assert training.mixed_precision == "fp16"
     assert {problem.path for problem in unavailable(document.contract)} == {
-        "distributed.strategy",
-        "distributed.num_gpus",
         "distributed.backend",
     }
 

@@ -57,7 +57,8 @@ def test_a_transform_of_the_target_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_batch_arithmetic(tmp_path: Path, training: str, gpus: str, right: bool) -> None:
-    found = paths(tmp_path, training=training, distributed=f"{{num_gpus: {gpus}}}")
+    ranks = f"{{strategy: {'single' if gpus in ('1', 'auto') else 'ddp'}, num_gpus: {gpus}}}"
+    found = paths(tmp_path, training=training, distributed=ranks)
     assert found == ([] if right else ["training.effective_batch_size"])
 
 

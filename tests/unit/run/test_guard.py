@@ -70,7 +70,7 @@ def test_the_rows_of_a_report_are_rows_of_the_file(tmp_path: Path) -> None:
         Path("small.yaml").write_text(
             "data: {path: rows.csv, target: y, split: {kind: column, column: part},"
             " features: {numeric: none}}\n"
-            "task: regression\nmodel: {kind: mlp, hidden: [4]}\n"
+            "task: regression\nmodel: {kind: mlp, hidden: [4], dropout: 0}\n"
             "training: {num_epochs: 1, batch_size: 1, guard: {non_finite: skip}}\n"
             "metric: {target: dummy, resamples: 100}\n"
         )

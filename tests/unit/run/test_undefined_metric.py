@@ -84,7 +84,7 @@ def test_a_network_watches_another_number_where_the_validation_rows_give_none(
 def test_candidates_are_compared_by_another_number_where_the_validation_rows_give_none(
     tmp_path: Path,
 ) -> None:
-    model = "auto, candidates: [dummy, linear]"
+    model = "auto, candidates: [dummy, linear], choice: simplest"
     ran = train(tmp_path, "validation", "two = 'no'", "two", "roc_auc", model)
     assert "(all are 'no'): log_loss is compared in its place" in ran.err
     assert "trained   linear" in ran.err

@@ -20,10 +20,12 @@ _CUDA = "torch_cuda_"
 _OWN = "own_"
 
 
-def key_generators(seed: int, samples: int, index: int, device: torch.device) -> None:
+def key_generators(
+    seed: int, samples: int, device: torch.device, first: int = 0, index: int = 0
+) -> None:
     """Seed the generators that modules on a device draw from by a hash of a seed, the position of a
-    step and the index of a micro-batch in it."""
-    text = f"draws/{seed}/{samples}/{index}".encode()
+    step and the index of a micro-batch in it, counted from `first`."""
+    text = f"draws/{seed}/{samples}/{first + index}".encode()
     key = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     torch.default_generator.manual_seed(key)
     if device.type == "cuda":

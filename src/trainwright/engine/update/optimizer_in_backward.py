@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import torch
 from torch import Tensor, nn
 
+from trainwright.checkpoint.states.random_state import key_generators
 from trainwright.core.errors import Mistake, NonFinite, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import norm_of_norms, norms_of
@@ -66,8 +67,14 @@ class InBackwardStep:
         self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
         self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
+        self._draws: int | Literal["as they come"] = "as they come"
         for parameter in self._groups:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
+
+    def drawing_by(self, seed: int) -> Self:
+        """As in `OptimizerStep`."""
+        self._draws = seed
+        return self
 
     def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
         """This step, with a policy for memory that runs out in its forward pass; it is never
@@ -136,6 +143,9 @@ class InBackwardStep:
         """Summed loss of the micro-batch; the error where memory ran out."""
         if len(work.micro_batches) != 1:
             raise _one_micro_batch(len(work.micro_batches))
+        if self._draws != "as they come":
+            device = next(self._model.parameters()).device
+            key_generators(self._draws, work.samples, device)
         try:
             with self._forward():
                 loss: LossSum = self._objective(self._model, work.micro_batches[0])

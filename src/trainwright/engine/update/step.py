@@ -229,7 +229,10 @@ class OptimizerStep:
             passes = [(index, batch) for index, batch in passes if len(batch[0])]
         left, counted, total = len(passes), 0, None
         try:
-            draw = partial(self._key_draws, work)
+            draw: Callable[[int], None] = _keep_drawing
+            if self._draws != "as they come":
+                at = (work.samples, strategy.device, work.first)
+                draw = partial(key_generators, self._draws, *at)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
@@ -251,11 +254,6 @@ class OptimizerStep:
             why = str(error).partition("\n")[0] or type(error).__name__
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
-
-    def _key_draws(self, work: StepBatches, index: int) -> None:
-        """Seed the generators of the device for one of this rank's micro-batches."""
-        if self._draws != "as they come":
-            key_generators(self._draws, work.samples, work.first + index, self._strategy.device)
 
     def _undo_passes(self) -> None:
         """Undo the passes on every rank: memory ran out on one of them."""
@@ -334,6 +332,10 @@ class OptimizerStep:
         self._apply()
         self._buffers.put_back_if(dropped)
         return Update(dropped, clipped, nonfinite)
+
+
+def _keep_drawing(_: int) -> None:
+    """The generators go on as they are."""
 
 
 def no_reader() -> None:

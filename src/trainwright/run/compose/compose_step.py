@@ -103,8 +103,7 @@ def build_stepping(
     if isinstance(trained.objective, GradientCache):
         step = _looking_ahead(step, trained.objective)
     step.waiting_for(before_update).handling_memory(memory).dropping_above(guard.limit)
-    if isinstance(step, OptimizerStep):
-        step.drawing_by(contract.seed)
+    step.drawing_by(contract.seed)
     own: dict[str, Stateful] = {
         "guard": guard,
         "watch": guard.watch,
