@@ -169,10 +169,15 @@ def train(
     from trainwright.run.supervise.preemption import stop_on_signals
 
     if mentions_ranks(contract, overrides):
-        from trainwright.cli.train_resume import NewTraining, train_in_ranks
+        from trainwright.run.ranks.launch import count_ranks
 
-        new = NewTraining(contract, overrides, runs, run, resume, start)
-        raise typer.Exit(train_in_ranks(new, restart, allow_code=allow_code, as_json=as_json))
+        if (ranks := count_ranks(contract, overrides)) > 1:
+            from trainwright.cli.train_resume import train_in_ranks
+            from trainwright.run.request import Request
+
+            request = Request(contract, overrides, runs, run, resume, start=start)
+            with stop_on_signals(StopFlag()), code_allowed(allow_code):
+                raise typer.Exit(train_in_ranks(request, ranks, restart, as_json=as_json))
     watchers = []
     if restart:
         from trainwright.run.supervise.supervisor import supervise

@@ -4,78 +4,29 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from trainwright.cli.arguments import naming_damage
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_torch
-from trainwright.core.process import code_allowed, is_rank
-from trainwright.core.progress import StopFlag
+from trainwright.core.process import is_rank
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.ranks.launch import Meeting, count_ranks, start_ranks
 from trainwright.run.request import (
     NO_EXTENSION,
     ExtensionRequest,
-    FolderObserver,
     Request,
     request_again,
     request_recovered,
 )
 from trainwright.run.screen import Screen, StreamScreen, labelled
-from trainwright.run.supervise.preemption import stop_on_signals
 from trainwright.run.train import train
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class NewTraining:
-    """What `train` was given."""
-
-    contract: Path
-    overrides: Sequence[str]
-    runs: Path
-    name: str
-    resume: bool
-    start: str
-
-    def request(self, name: str, resume: bool, watchers: Sequence[FolderObserver]) -> Request:
-        """The request for an attempt, which counts its time from now."""
-        return Request(
-            self.contract,
-            self.overrides,
-            self.runs,
-            name,
-            resume,
-            sys.argv,
-            watchers,
-            self.start,
-            asked_at=time.monotonic(),
-        )
-
-
-def train_in_ranks(new: NewTraining, restarts: int, *, allow_code: bool, as_json: bool) -> int:
-    """Train a contract in as many processes as it asks for; the exit code. After a crash they are
-    started again, at most `restarts` times."""
-    request = new.request(new.name, new.resume, ())
-    ranks = count_ranks(request)
-    if restarts and ranks == 1:
-        # Imported here: few commands have a supervisor, which forks and so comes before torch.
-        from trainwright.run.supervise.supervisor import supervise
-
-        attempt = supervise(restarts, new.name, new.resume, StreamScreen(sys.stderr).say)
-        request = new.request(attempt.run, attempt.resume, [attempt.position])
-    # From here on, also during imports, a signal ends the command gracefully.
-    with stop_on_signals(StopFlag()), code_allowed(allow_code):
-        return _train_as_asked(request, ranks, restarts, as_json=as_json)
-
-
-def _train_as_asked(request: Request, ranks: int, restarts: int = 0, *, as_json: bool) -> int:
-    """Train here, or start the ranks, or be one of them; the exit code."""
+def train_in_ranks(request: Request, ranks: int, restarts: int = 0, *, as_json: bool) -> int:
+    """Train here, or start the ranks of a contract, or be one of them; the exit code. After a crash
+    all ranks are started again, at most `restarts` times."""
     screen = StreamScreen(sys.stderr)
     if ranks == 1:
         return _train_and_show(request, screen, as_json=as_json)
@@ -109,7 +60,8 @@ def resume_and_show(
     folder = find_run(run, runs)
     with naming_damage(folder):
         request = request_again(folder, sys.argv, extend)
-        return _train_as_asked(request, count_ranks(request), as_json=as_json)
+        ranks = count_ranks(request.contract, request.overrides)
+        return train_in_ranks(request, ranks, as_json=as_json)
 
 
 def _not_from_copies(url: str, runs: Path) -> Problem:

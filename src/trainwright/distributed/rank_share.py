@@ -13,15 +13,9 @@ class RankShare(NamedTuple):
 
     def bounds(self, count: int) -> slice:
         """Positions of this rank's share of `count` items."""
-        return slice(*self._ends(count))
-
-    def size(self, count: int) -> int:
-        """Number of this rank's items among `count`."""
-        start, stop = self._ends(count)
-        return stop - start
-
-    def _ends(self, count: int) -> tuple[int, int]:
-        return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
+        return slice(
+            count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
+        )
 
 
 WHOLE = RankShare()

@@ -19,6 +19,16 @@ _CPU = "torch_cpu"
 _CUDA = "torch_cuda_"
 _OWN = "own_"
 
+Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random
+"""Generator created by a script."""
+
+
+def seed_generators(seed: int) -> None:
+    """Seed every generator of `RandomState` (seed below 2 ** 32)."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
 
 def key_generators(
     seed: int, samples: int, device: torch.device, first: int = 0, index: int = 0
@@ -30,17 +40,6 @@ def key_generators(
     torch.default_generator.manual_seed(key)
     if device.type == "cuda":
         torch.cuda.default_generators[torch.cuda.current_device()].manual_seed(key)
-
-
-Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random
-"""Generator created by a script."""
-
-
-def seed_generators(seed: int) -> None:
-    """Seed every generator of `RandomState` (seed below 2 ** 32)."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 @final

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.reading.read_contract import read_contract
-from trainwright.core.errors import Mistake, Problem
+from trainwright.contract.reading.read_contract import ContractText, read_contract
+from trainwright.core.errors import Mistake, PeerLost, Problem
 from trainwright.core.files import read_json, write_json
 from trainwright.core.process import is_rank, world_size
 from trainwright.core.threads import usable_cores
@@ -23,17 +23,17 @@ from trainwright.tracking.events import Event
 _MEETING = "TRAINWRIGHT_RANKS"
 """Names the folder in which the first rank leaves what outlives its process."""
 
-_CRASHED = (1, 16)
+_CRASHED = (1, PeerLost.exit_code)
 """Exit codes after which the ranks are started again: an unexpected error, a lost peer."""
 
 
-def count_ranks(request: Request) -> int:
+def count_ranks(contract: Path | ContractText, overrides: Sequence[str]) -> int:
     """Processes that a contract asks for on this machine, or that torchrun has started.
 
     Raises:
         Mistake: in the contract; or it leaves their number open where there are no GPUs.
     """
-    section = read_contract(request.contract, request.overrides).contract.distributed
+    section = read_contract(contract, overrides).contract.distributed
     if section.strategy == "single":
         return 1
     if is_rank():

@@ -1,4 +1,4 @@
-"""A study and its trials as trackers are told of them, from the files of the study's folder.
+"""A study and its trials as trackers receive them, from the files of the study's folder.
 
 A part is a path in that folder: empty for the study, `trials/0003` for a trial, longer for a
 training of a trial. The first training of a trial is in the folder of that name, or those of its
