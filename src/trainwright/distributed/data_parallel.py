@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, distributed, nn
 
 from trainwright.core.errors import PeerLost
+from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
     combine_packets,
+    local_tensors,
     refuse_batch_norm,
 )
 
@@ -38,6 +40,8 @@ class DataParallel:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self.device = device
+        self.share = RankShare(self.rank, self.world_size)
+        self.part = 0
         self._parameters: list[nn.Parameter] = []
 
     def wrap(self, model: nn.Module) -> nn.Module:
@@ -58,15 +62,19 @@ class DataParallel:
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets, and sum the gradients unless memory ran out."""
         unused = sum(parameter.grad is None for parameter in self._parameters)
-        numbers = [float(number) for number in (*packet, unused)]
         with notice_lost_peers():
-            own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-            of_ranks = torch.stack(self._of_ranks(own)).tolist()
-            packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
-            combined = combine_packets(packets)
+            combined, any_unused = self.exchange(packet, unused)
             if not combined.out_of_memory:
-                self._sum_gradients(some_unused=any(row[-1] for row in of_ranks))
+                sum_gradients(self._parameters, self.device, some_unused=any_unused)
         return combined
+
+    def exchange(self, packet: Packet, unused: int) -> tuple[Packet, bool]:
+        """The packet of all ranks, and whether a parameter is unused on any of them."""
+        numbers = [float(number) for number in (*packet, unused)]
+        own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        of_ranks = torch.stack(self._of_ranks(own)).tolist()
+        packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
+        return combine_packets(packets), any(row[-1] for row in of_ranks)
 
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all ranks."""
@@ -89,27 +97,32 @@ class DataParallel:
         distributed.all_gather(of_ranks, own)
         return of_ranks
 
-    def _sum_gradients(self, *, some_unused: bool) -> None:
-        """Sum the gradients in place, a bucket at a time. A parameter that some ranks used has a
-        gradient on all."""
-        trained = self._parameters
-        if some_unused:
-            used = torch.tensor(
-                [parameter.grad is not None for parameter in trained],
-                dtype=torch.int64,
-                device=self.device,
-            )
-            distributed.all_reduce(used)
-            trained = [one for one, ranks in zip(trained, used.tolist(), strict=True) if ranks]
-        for parameter in trained:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        for bucket in _buckets_of([one.grad for one in trained if one.grad is not None]):
-            flat = torch.cat([gradient.flatten() for gradient in bucket])
-            distributed.all_reduce(flat)
-            parts = torch.split(flat, [gradient.numel() for gradient in bucket])
-            for gradient, part in zip(bucket, parts, strict=True):
-                gradient.copy_(part.view(gradient.shape))
+
+def sum_gradients(
+    trained: Sequence[nn.Parameter],
+    device: torch.device,
+    *,
+    some_unused: bool,
+    group: distributed.ProcessGroup | None = None,
+) -> None:
+    """Sum the gradients over a group in place, those of this rank of divided ones, a bucket at a
+    time. A parameter that some ranks used has a gradient on all."""
+    if some_unused:
+        used = torch.tensor(
+            [parameter.grad is not None for parameter in trained], dtype=torch.int64, device=device
+        )
+        distributed.all_reduce(used, group=group)
+        trained = [one for one, ranks in zip(trained, used.tolist(), strict=True) if ranks]
+    for parameter in trained:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    own = local_tensors([one.grad for one in trained if one.grad is not None])
+    for bucket in _buckets_of(own):
+        flat = torch.cat([gradient.flatten() for gradient in bucket])
+        distributed.all_reduce(flat, group=group)
+        parts = torch.split(flat, [gradient.numel() for gradient in bucket])
+        for gradient, part in zip(bucket, parts, strict=True):
+            gradient.copy_(part.view(gradient.shape))
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:

@@ -132,4 +132,8 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
     joined, as for what rank 0 measures by itself."""
     if section.strategy == "single" or not _joined:
         return SingleProcess(device)
+    if section.tensor > 1:
+        from trainwright.distributed.tensor_parallel import TensorParallel
+
+        return TensorParallel(device, section.tensor)
     return DataParallel(device)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.distributed.rank_share import WHOLE, RankShare
 
 _ALONE = nullcontext()
 _CPU = torch.device("cpu")
@@ -40,8 +41,7 @@ class Strategy(Protocol):
 
     Every rank calls the methods in the same order. What `reduce` and `gradient_norm` return is the
     same on every rank to the last bit, so that every rank takes the same branch. A rank that dies
-    must make the calls of the others raise `PeerLost`; they may not wait for ever. Which
-    micro-batches are a rank's is no matter of the strategy: see `RankShare`.
+    must make the calls of the others raise `PeerLost`; they may not wait for ever.
     """
 
     @property
@@ -52,6 +52,16 @@ class Strategy(Protocol):
     @property
     def world_size(self) -> int:
         """Number of ranks."""
+        ...
+
+    @property
+    def share(self) -> RankShare:
+        """This rank's share of the micro-batches of a step; ranks that divide a model have one."""
+        ...
+
+    @property
+    def part(self) -> int:
+        """Which part of a model this rank has, from 0: the first, where it has all of it."""
         ...
 
     @property
@@ -103,6 +113,8 @@ class SingleProcess:
 
     rank = 0
     world_size = 1
+    share = WHOLE
+    part = 0
 
     def __init__(self, device: torch.device = _CPU) -> None:
         self.device = device
@@ -177,6 +189,14 @@ def norms_of(tensors: Sequence[Tensor], order: float = 2.0) -> list[Tensor]:
         return list(torch._foreach_norm(list(tensors), order))
     norms = [torch.linalg.vector_norm(one, order) for one in tensors]
     return [n.full_tensor() if isinstance(n, sharding.DTensor) else n for n in norms]
+
+
+def local_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What this rank holds of each tensor: its shard of a `DTensor`, others as they are."""
+    sharding = sys.modules.get("torch.distributed.tensor")
+    if sharding is None:
+        return list(tensors)
+    return [one.to_local() if isinstance(one, sharding.DTensor) else one for one in tensors]
 
 
 def norm_of_norms(norms: Sequence[Tensor]) -> float | Tensor:

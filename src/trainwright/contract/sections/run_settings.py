@@ -76,6 +76,17 @@ class Distributed(Section):
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""
 
+    tensor: Count = 1
+    """Devices that divide the matrices of a `gpt` among them (Shoeybi et al. 2019,
+    arXiv:1909.08053), and between its matrices the positions (Korthikanti et al. 2022,
+    arXiv:2205.05198); a divisor of `num_gpus`. They work on the same micro-batches: rows are
+    divided among `num_gpus` / `tensor`."""
+
+    @property
+    def data_ranks(self) -> int:
+        """Among how many the rows of a step are divided; 1 while `num_gpus` is open."""
+        return 1 if self.num_gpus == "auto" else self.num_gpus // self.tensor
+
 
 class Resume(Section):
     """How an interrupted run resumes: with the contract that it was started with."""

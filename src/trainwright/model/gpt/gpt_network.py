@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_never, final
+from typing import TYPE_CHECKING, Any, Literal, assert_never, final
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,9 @@ from trainwright.model.causal_attention import (
     within_documents,
 )
 from trainwright.model.input_shape import TokenShape
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _aten = torch.ops.aten
 _DEVIATION = 0.02
@@ -195,6 +198,12 @@ class GptNetwork(nn.Module):
         cache.length = end - prompt
         return functional.linear(self._normed(x[:, -1]), self.head_weight)
 
+    def divide(self, mesh: DeviceMesh) -> None:
+        """Divide it over ranks: see `Divisible`."""
+        from trainwright.model.gpt.divide_gpt import divide_decoder
+
+        divide_decoder(self, mesh)
+
     @property
     def projections(self) -> Mapping[str, nn.Module]:
         """Query-key-value projection of each block, by the path of the block."""
@@ -308,7 +317,7 @@ class _Block(nn.Module):
             values = values.contiguous()
         dropout = self.dropout if self.training else 0.0
         mixed = attend(queries, self.shared(keys), self.shared(values), dropout, seen)
-        return mixed.transpose(1, 2).reshape(x.shape)
+        return mixed.transpose(1, 2).flatten(2)
 
     def _forward(self, x: Tensor) -> Tensor:
         inner = self.wide(self.before_forward(x))

@@ -25,7 +25,6 @@ from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import build_strategy
-from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
@@ -148,8 +147,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     network = _build(section, contract, prepared, strategy)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
-    share = RankShare(strategy.rank, strategy.world_size)
-    feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
+    feed = build_feed(contract, prepared, device, lambda event: tell(event), strategy.share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name), strategy)
     learning = _learning(section, network, feed)
