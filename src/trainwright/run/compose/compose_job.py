@@ -207,6 +207,10 @@ def _build(
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
+    if contract.distributed.tensor > 1 and (
+        problems := list(section.division_problems(contract.distributed.tensor))
+    ):
+        raise Mistake(problems)
     model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0

@@ -244,6 +244,20 @@ class Gpt(DecoderOfBase):
         yield from self._base_problems()
         yield from self._shape_problems()
 
+    def division_problems(self, ranks: int) -> Iterator[Problem]:
+        """Each process gets as many heads, inner features and positions; a model in the shape of a
+        base has one once its files were read."""
+        sizes = (self.heads, self.key_heads, self.inner_width, self.context)
+        for field, size in zip(("heads", "kv_heads", "inner", "context"), sizes, strict=True):
+            if size % ranks and (not self.architecture or self.base != "none"):
+                yield Problem(
+                    "the model cannot be divided into equal parts",
+                    path=f"model.{field}",
+                    found=f"{size:,}",
+                    expected=f"a multiple of distributed.tensor, {ranks}",
+                    fix=f"change it to {-(-size // ranks) * ranks}, or remove distributed.tensor",
+                )
+
     def _base_problems(self) -> Iterator[Problem]:
         """An adapter needs a base, and a base has its own scale."""
         if self.has_adapter and not self.has_base:

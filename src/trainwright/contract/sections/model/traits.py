@@ -216,3 +216,13 @@ class ModelSection(Section):
     def own_problems(self) -> Iterator[Problem]:
         """Contradictions among its own fields."""
         yield from ()
+
+    def division_problems(self, ranks: int) -> Iterator[Problem]:
+        """Why its matrices cannot be divided over so many processes."""
+        yield Problem(
+            "this kind of model cannot be divided",
+            path="distributed.tensor",
+            found=f"{ranks}, and a model of kind {self.kind}",
+            expected="1, or a model of kind gpt",
+            fix="remove tensor",
+        )
