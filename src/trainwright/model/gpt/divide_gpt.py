@@ -24,6 +24,7 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional
 
 from trainwright.model.gpt.gpt_network import GptNetwork
+from trainwright.model.gpt.stage_gpt import ElsewhereBlock
 
 _POSITIONS, _VOCABULARY, _WHOLE = Shard(1), Shard(2), Replicate()
 
@@ -35,13 +36,20 @@ def divide_decoder(network: GptNetwork, mesh: DeviceMesh) -> None:
     The ranks have to divide the heads of keys, the inner features and the context.
     """
     for block in network.blocks:
-        _divide_block(block, mesh)
-    embedding = RowwiseParallel(input_layouts=_WHOLE, output_layouts=_POSITIONS)
-    parallelize_module(network.embedding, mesh, embedding)
+        if not isinstance(block, ElsewhereBlock):
+            _divide_block(block, mesh)
+    if isinstance(network.embedding, nn.Embedding):
+        embedding = RowwiseParallel(input_layouts=_WHOLE, output_layouts=_POSITIONS)
+        parallelize_module(network.embedding, mesh, embedding)
     if network.learned:
         # Of running positions there is one row for the whole micro-batch.
         places = RowwiseParallel(input_layouts=_WHOLE, output_layouts=Shard(-2))
         parallelize_module(network.places, mesh, places)
+    windows = _Windows(mesh.size())
+    if isinstance(network.embedding, nn.Embedding):
+        network.register_forward_pre_hook(windows.pad)
+    if network.continues:
+        return
     parallelize_module(network.norm, mesh, SequenceParallel())
     features = PrepareModuleOutput(
         output_layouts=_POSITIONS, desired_output_layouts=_WHOLE, use_local_output=False
@@ -49,8 +57,6 @@ def divide_decoder(network: GptNetwork, mesh: DeviceMesh) -> None:
     parallelize_module(network.norm, mesh, features)
     if network.head is not None:
         parallelize_module(network.head, mesh, ColwiseParallel())
-    windows = _Windows(mesh.size())
-    network.register_forward_pre_hook(windows.pad)
     logits = PrepareModuleOutput(output_layouts=_VOCABULARY, desired_output_layouts=_WHOLE)
     parallelize_module(network, mesh, logits)
     network.register_forward_hook(windows.cut)
@@ -107,7 +113,7 @@ class _Windows:
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
-        self._length = 0
+        self._length: int | None = None  # a later stage gets what the first has padded
 
     def pad(self, _network: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The inputs of the network; packed windows have the length of the context."""

@@ -130,6 +130,9 @@ class GptNetwork(nn.Module):
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
         self.output_factor = section.width_factor
+        # Of a network that is cut into stages: whether another one follows, and over how many ranks
+        # the positions are divided that it gets from the one before.
+        self.continues, self.position_ranks = False, 1
         _start(self, section)
 
     def forward(
@@ -139,7 +142,8 @@ class GptNetwork(nn.Module):
     ) -> Float[Tensor, "B L V"]:
         """Logits of the next token at each position. In a packed window, `positions` start at 0 in
         each document, and documents do not attend to each other."""
-        return functional.linear(self.features(tokens, positions), self.head_weight)
+        features = self.features(tokens, positions)
+        return features if self.continues else functional.linear(features, self.head_weight)
 
     def features(
         self,
@@ -150,10 +154,10 @@ class GptNetwork(nn.Module):
         """What the head reads at each position. Embeddings that stand `before` the tokens of each
         row take n positions of the context, and give no features."""
         ahead = _length(before)
-        assert ahead + tokens.shape[1] <= self.context, "a window is at most the context"
+        assert ahead + tokens.shape[1] * self.position_ranks <= self.context, "a window is at most the context"
         assert not ahead or isinstance(positions, str), "packed documents have nothing before them"
         prompt = self.prompt_length + ahead
-        length = prompt + tokens.shape[1]
+        length = prompt + tokens.shape[1] * self.position_ranks
         seen: Literal["past"] | Tensor = "past"
         if isinstance(positions, str):
             places = torch.arange(length, device=tokens.device)

@@ -12,20 +12,22 @@ from torch import nn
 
 from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
 from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.checkpoint.states.eval_weights_state import evaluated_part
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
-from trainwright.checkpoint.store import CheckpointStore
+from trainwright.checkpoint.store import CheckpointStore, Loaded
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
+from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import build_strategy
-from trainwright.distributed.strategy import Strategy
+from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
@@ -47,7 +49,7 @@ from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_of
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective, TargetLoss
-from trainwright.optim.eval_weights import Weights
+from trainwright.optim.eval_weights import TrainedWeights, Weights
 from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
@@ -195,6 +197,26 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     return Composed(job, feed, saving, network.state, scorer, updates.weights, ends.limit)
 
 
+def make_whole(
+    composed: Composed, section: ModelSection, plan: Plan, prepared: Prepared
+) -> Composed:
+    """What was composed, with a model of rank 0 alone in place of one that ranks have divided, with
+    the weights to evaluate of its newest checkpoint: after the training."""
+    if plan.contract.distributed.tensor == 1:
+        return composed
+    alone = SingleProcess(next(composed.job.model.parameters()).device)
+    network = _build(section, plan.contract, prepared, alone)
+    newest = composed.saving.checkpoints.newest_valid()
+    assert isinstance(newest, Loaded), "a run ends with a checkpoint"
+    network.state.restore(evaluated_part(newest.parts))
+    portions = _build_portions(plan.contract.training, lambda _: None)
+    scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
+    job = replace(composed.job, model=network.model)
+    return replace(
+        composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights()
+    )
+
+
 def _build(
     section: ModelSection, contract: Contract, prepared: Prepared, strategy: Strategy
 ) -> _Learned:
@@ -207,10 +229,10 @@ def _build(
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
-    if contract.distributed.tensor > 1 and (
-        problems := list(section.division_problems(contract.distributed.tensor))
-    ):
-        raise Mistake(problems)
+    if strategy.world_size > 1 and (ranks := contract.distributed.tensor) > 1:
+        # Of a model in the shape of a base the rules know no shape.
+        if problems := list(section.division_problems(ranks)):
+            raise Mistake(problems)
     model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0

@@ -19,7 +19,7 @@ from trainwright.optim.plateau import Plateau
 from trainwright.planner.estimate import scheduled_steps
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.compose.compose_job import Composed, compose
+from trainwright.run.compose.compose_job import Composed, compose, make_whole
 from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
@@ -49,6 +49,7 @@ class NetworkLearner:
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
+            composed = make_whole(composed, self._section, plan, prepared)
         note_fit(run, ended)
         cut = self._cut(ended, composed.limit)
         composed.job.model.eval()
