@@ -87,6 +87,7 @@ class Broken:
         self.rank, self.world_size = strategy.rank, strategy.world_size
         if fault == "rank of another":
             self.rank = 0
+        self.share, self.part = strategy.share, strategy.part
         self.device = strategy.device
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
         self._gather = strategy.gather

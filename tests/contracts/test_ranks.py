@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import trainwright as tw
-from command import NETWORK, PROCESS, command, project_in
+from command import NETWORK, PROCESS, command, in_ranks, project_in
 from deadlines import within
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
@@ -30,18 +30,6 @@ TWO = ("--set", "distributed.strategy=ddp", "--set", "distributed.num_gpus=2", *
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, DROPOUT)
-
-
-def in_ranks(*words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TRAINWRIGHT_FAULT": fault}
-    return subprocess.run(
-        [*PROCESS, *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=within(240),
-        check=False,
-    )
 
 
 def weights(run: str) -> bytes:

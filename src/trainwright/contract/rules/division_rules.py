@@ -9,6 +9,8 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.training.optimizer import Adam, AdamW, Lion, Sgd
 from trainwright.core.errors import Problem
 
+_SPLIT = "training.guard.out_of_memory"
+
 
 def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """Several processes train one model, each a part of it."""
@@ -49,7 +51,7 @@ def _refused(
     contract: Contract, written: frozenset[str]
 ) -> Iterator[tuple[bool, str, str, str]]:
     """Whether a setting is one that a divided model does not have, its path, and what it may be."""
-    training, windows = contract.training, "tracking.windows"
+    training, windows = contract.training, contract.tracking.windows
     memory, optimizer = training.memory, training.optimizer
     checkpointing = memory.activation_checkpointing
     yield contract.model.has_adapter, "model.adapter", "an adapter", "none"
@@ -76,6 +78,7 @@ def _refused(
         training.mixed_precision,
         "bf16 or fp32",
     )
-    is_measured = contract.tracking.windows != "off"
-    asked = any(path.startswith(windows) for path in written)
-    yield is_measured and asked, windows, "measured", "off, as it is by itself"
+    is_measured = windows != "off" and any(path.startswith("tracking.windows") for path in written)
+    yield is_measured, "tracking.windows", "measured", "off, as they are where nothing is written"
+    splits = training.guard.out_of_memory == "split" and _SPLIT in written
+    yield splits, _SPLIT, "split", "raise, as it is where nothing is written"

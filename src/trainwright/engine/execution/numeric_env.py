@@ -17,6 +17,7 @@ _OF_THE_BITS = (
     "torch",
     "threads",
     "ranks",
+    "tensor",
     "device",
     "cpu",
     "cudnn",

@@ -33,7 +33,12 @@ from trainwright.engine.update.oom_policy import (
     RaiseOutOfMemory,
     no_update,
 )
-from trainwright.engine.update.step_mistakes import no_gradient, no_targets, short_loss_sum
+from trainwright.engine.update.step_mistakes import (
+    awaited_rank,
+    no_gradient,
+    no_targets,
+    short_loss_sum,
+)
 from trainwright.objective.losses import SHORT, LossSum, Objective
 from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
@@ -252,6 +257,8 @@ class OptimizerStep:
             if not is_out_of_memory(error):
                 raise
             why = str(error).partition("\n")[0] or type(error).__name__
+            if strategy.share.world_size < strategy.world_size:
+                raise awaited_rank(why) from error
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
 

@@ -39,3 +39,17 @@ def short_loss_sum(dtype: str) -> Mistake:
             "that is already summed does not help",
         )
     )
+
+
+def awaited_rank(why: str) -> Mistake:
+    """Error for memory that ran out on a rank for which others wait inside the pass."""
+    return Mistake(
+        Problem(
+            "memory ran out in a pass that several processes make together",
+            path="training.batch_size",
+            found=why,
+            expected="a micro-batch that fits: these processes cannot repeat a pass with fewer rows",
+            fix="write a smaller training.batch_size, and as many more "
+            "training.gradient_accumulation_steps",
+        )
+    )

@@ -247,9 +247,6 @@ def choose_tracking(contract: Contract, choosing: Choosing) -> Tracking:
     tracking = contract.tracking
     if tracking.experiment == "auto":
         tracking = tracking.model_copy(update={"experiment": contract.name})
-    if contract.distributed.tensor > 1:
-        # Its norms are of all parts, and no rank has more than one.
-        return tracking.model_copy(update={"windows": "off"})
     if tracking.windows == "off":
         return tracking
     chosen = window_steps(contract.data.form)

@@ -335,4 +335,5 @@ def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
         "data": prepared.version,
         **numerics_of(strategy.device, compiled=compiled),
         "ranks": strategy.world_size,
+        "tensor": strategy.world_size // strategy.share.world_size,
     }

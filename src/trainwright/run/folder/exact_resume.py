@@ -31,6 +31,8 @@ def _check_bits(inventory: Json, found: Loaded) -> None:
         where = "where it was started"
         if before["ranks"] != inventory["ranks"]:
             where = f"with the same number of ranks, {before['ranks']}"
+        elif before["tensor"] != inventory["tensor"]:
+            where = f"as it was divided: --set distributed.tensor={before['tensor']}"
         elif before["threads"] != inventory["threads"]:
             where = f"with the same threads: --set compute.threads={before['threads']}"
         raise Mistake(
