@@ -132,8 +132,12 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
     joined, as for what rank 0 measures by itself."""
     if section.strategy == "single" or not _joined:
         return SingleProcess(device)
-    if section.tensor > 1:
-        from trainwright.distributed.tensor_parallel import TensorParallel
+    if section.model_ranks > 1:
+        if section.pipeline > 1:
+            from trainwright.distributed.pipeline import PipelineParallel
 
-        return TensorParallel(device, section.tensor)
+            return PipelineParallel(device, section.tensor, section.pipeline)
+        from trainwright.distributed.model_parallel import ModelParallel
+
+        return ModelParallel(device, section.tensor)
     return DataParallel(device)

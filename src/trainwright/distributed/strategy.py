@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
 from trainwright.distributed.rank_share import WHOLE, RankShare
 
 _ALONE = nullcontext()
@@ -34,6 +35,20 @@ class Packet(NamedTuple):
     out_of_memory: int = 0
     stop: int = 0
     save: int = 0
+
+
+class StagePasses(NamedTuple):
+    """Forward and backward passes of the micro-batches of a step.
+
+    `inputs` are those of each, [B, L] with B of its own; `draw` seeds the generators for one of
+    them, `forward` is the context of a forward pass, and `loss` the loss of one of them from its
+    logits [B, L, V], divided by the targets of the step.
+    """
+
+    inputs: Sequence[Sequence[Tensor]]
+    draw: Callable[[int], object]
+    forward: Callable[[], AbstractContextManager[object]]
+    loss: Callable[[int, Tensor], Tensor]
 
 
 class Strategy(Protocol):
@@ -104,6 +119,22 @@ class Strategy(Protocol):
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of the whole gradient, over all parameters and shards: a number where reading it
         is free (on a CPU), else a 0-d tensor on the device."""
+        ...
+
+
+@runtime_checkable
+class Staged(Strategy, Protocol):
+    """One of the ranks of a model whose blocks are cut into stages."""
+
+    def run_passes(self, passes: StagePasses) -> None:
+        """Make the passes of a step in place of calls of the model; `loss` is called on ranks of
+        the last stage."""
+        ...
+
+    def gather_stages(
+        self, tensors: Mapping[str, Tensor], values: Json
+    ) -> list[tuple[Mapping[str, Tensor], Json]]:
+        """On rank 0 tensors and values of every stage, on others nothing."""
         ...
 
 

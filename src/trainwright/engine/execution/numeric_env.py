@@ -18,6 +18,7 @@ _OF_THE_BITS = (
     "threads",
     "ranks",
     "tensor",
+    "pipeline",
     "device",
     "cpu",
     "cudnn",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, Self, final
 
@@ -13,8 +13,16 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import key_generators
 from trainwright.core.errors import Mistake, Problem
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
-from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, packet_of
+from trainwright.distributed.strategy import (
+    Packet,
+    SingleProcess,
+    Staged,
+    StagePasses,
+    Strategy,
+    packet_of,
+)
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import (
@@ -238,6 +246,8 @@ class OptimizerStep:
             if self._draws != "as they come":
                 at = (work.samples, strategy.device, work.first)
                 draw = partial(key_generators, self._draws, *at)
+            if isinstance(strategy, Staged):
+                return self._pass_stages(strategy, [batch for _, batch in passes], targets, draw)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
@@ -261,6 +271,26 @@ class OptimizerStep:
                 raise awaited_rank(why) from error
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
+
+    def _pass_stages(
+        self, strategy: Staged, batches: Sequence[Batch], targets: int, draw: Callable[[int], None]
+    ) -> Packet:
+        """The same through the stages of a pipeline, which call the objective where the logits
+        are."""
+        sums: list[LossSum] = []
+
+        def loss(number: int, logits: Tensor) -> Tensor:
+            loss_sum, count = self._objective(GivenLogits(logits), batches[number])
+            sums.append(LossSum(loss_sum.detach(), count))
+            return loss_sum * self._root(targets, loss_sum)
+
+        if batches:
+            inputs = [batch.supervised()[1] for batch in batches]
+            strategy.run_passes(StagePasses(inputs, draw, self._forward, loss))
+        if not sums:
+            return Packet(0.0, 0)
+        total = torch.stack([one.sum for one in sums]).sum()
+        return packet_of(total, sum(one.targets for one in sums))
 
     def _undo_passes(self) -> None:
         """Undo the passes on every rank: memory ran out on one of them."""
@@ -339,6 +369,18 @@ class OptimizerStep:
         self._apply()
         self._buffers.put_back_if(dropped)
         return Update(dropped, clipped, nonfinite)
+
+
+class GivenLogits(nn.Module):
+    """In the place of a model whose logits were computed elsewhere."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self._logits = logits
+
+    def forward(self, *_inputs: Tensor) -> Tensor:
+        """The logits."""
+        return self._logits
 
 
 def _keep_drawing(_: int) -> None:

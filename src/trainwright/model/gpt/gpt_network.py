@@ -133,6 +133,7 @@ class GptNetwork(nn.Module):
         # Of a network that is cut into stages: whether another one follows, and over how many ranks
         # the positions are divided that it gets from the one before.
         self.continues, self.position_ranks = False, 1
+        self.width, self.outputs = section.width, vocabulary
         _start(self, section)
 
     def forward(
@@ -201,6 +202,12 @@ class GptNetwork(nn.Module):
             x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
         cache.length = end - prompt
         return functional.linear(self._normed(x[:, -1]), self.head_weight)
+
+    def cut(self, stage: int, stages: int, position_ranks: int) -> None:
+        """Keep one of several stages: see `Divisible`."""
+        from trainwright.model.gpt.stage_gpt import cut_decoder
+
+        cut_decoder(self, stage, stages, position_ranks)
 
     def divide(self, mesh: DeviceMesh) -> None:
         """Divide it over ranks: see `Divisible`."""

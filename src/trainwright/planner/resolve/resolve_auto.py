@@ -101,7 +101,7 @@ def decide(
         _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
     ]
     contract = contract.model_copy(update={"slices": tuple(slices)})
-    if contract.distributed.tensor > 1:
+    if contract.distributed.model_ranks > 1:
         contract = _without_single_ranks(contract)
     if contract.model.is_loop_trained:
         training = _training(contract, facts, choosing)

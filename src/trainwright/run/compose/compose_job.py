@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -12,9 +12,10 @@ from torch import nn
 
 from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
 from trainwright.checkpoint.state import Stateful, merge_state
-from trainwright.checkpoint.states.eval_weights_state import evaluated_part
+from trainwright.checkpoint.states.eval_weights_state import MODEL, evaluated_part
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
+from trainwright.checkpoint.states.stage_state import StageState
 from trainwright.checkpoint.store import CheckpointStore, Loaded
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
@@ -27,7 +28,7 @@ from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import build_strategy
-from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.distributed.strategy import SingleProcess, Staged, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
@@ -180,7 +181,12 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
-        state=merge_state(updates.state, stepping.state, measured.state, own_state),
+        state=merge_state(
+            _with_stages(updates.state, model, strategy),
+            stepping.state,
+            measured.state,
+            own_state,
+        ),
         # Lines are cut before the event says so, on which a sink relies.
         observers=(recorders, *run.observers, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
@@ -202,7 +208,7 @@ def make_whole(
 ) -> Composed:
     """What was composed, with a model of rank 0 alone in place of one that ranks have divided, with
     the weights to evaluate of its newest checkpoint: after the training."""
-    if plan.contract.distributed.tensor == 1:
+    if plan.contract.distributed.model_ranks == 1:
         return composed
     alone = SingleProcess(next(composed.job.model.parameters()).device)
     network = _build(section, plan.contract, prepared, alone)
@@ -229,9 +235,10 @@ def _build(
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
-    if strategy.world_size > 1 and (ranks := contract.distributed.tensor) > 1:
+    divided = contract.distributed
+    if strategy.world_size > 1 and divided.model_ranks > 1:
         # Of a model in the shape of a base the rules know no shape.
-        if problems := list(section.division_problems(ranks)):
+        if problems := list(section.division_problems(divided.tensor, divided.pipeline)):
             raise Mistake(problems)
     model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
@@ -327,6 +334,18 @@ def _patience(contract: Contract) -> Patience:
     return Patience(stopping.metric, direction, settled(stopping.patience), stopping.min_delta)
 
 
+def _with_stages(
+    state: Mapping[str, Stateful], model: nn.Module, strategy: Strategy
+) -> Mapping[str, Stateful]:
+    """The state of the weights and their optimizer, of all stages where there are several."""
+    if not isinstance(strategy, Staged):
+        return state
+    own = [name for name, _ in model.named_parameters()]
+    names = [name for name in (MODEL, "optimizer") if name in state]
+    staged = {name: StageState(state[name], own, strategy.gather_stages) for name in names}
+    return {**state, **staged}
+
+
 def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
     """Description of the run beyond its state, for deciding whether a resume can be exact."""
     compiled = plan.contract.training.compute.compile == "on"
@@ -335,5 +354,6 @@ def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
         "data": prepared.version,
         **numerics_of(strategy.device, compiled=compiled),
         "ranks": strategy.world_size,
-        "tensor": strategy.world_size // strategy.share.world_size,
+        "tensor": plan.contract.distributed.tensor,
+        "pipeline": plan.contract.distributed.pipeline,
     }

@@ -1,10 +1,11 @@
-"""Tensor parallelism: the matrices of a model divided over ranks that work on the same rows."""
+"""Model parallelism: a model divided over ranks, its matrices by tensor and its blocks by pipeline
+parallelism, beside data ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,37 +17,47 @@ from trainwright.distributed.process_group import LIMIT
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, local_tensors
 
+AXES = ("pipeline", "data", "tensor")
+
 
 @runtime_checkable
 class Divisible(Protocol):
-    """Network whose matrices can be divided over ranks."""
+    """Network that can be divided over ranks, in place."""
 
     def divide(self, mesh: DeviceMesh) -> None:
-        """Divide the parameters over a mesh of one dimension, in place; they become `DTensor`. The
-        network takes and gives whole tensors as before, the same on each rank."""
+        """Divide the parameters over a mesh of one dimension; they become `DTensor`. The network
+        takes and gives whole tensors as before, the same on each rank."""
+        ...
+
+    def cut(self, stage: int, stages: int, position_ranks: int) -> None:
+        """Keep one of several stages, each of which takes what the one before it gives."""
         ...
 
 
-@final
-class TensorParallel:
-    """A rank of a mesh of data and tensor ranks.
+class ModelParallel:
+    """A rank of a mesh of pipeline, data and tensor ranks.
 
-    The tensor ranks of a model read the same micro-batches and exchange activations in each pass;
-    the gradients of a part are summed over the data ranks afterwards. So memory that runs out on
-    one rank ends the training: the others wait for it inside the pass.
+    The ranks of a model read the same micro-batches and exchange activations in each pass; the
+    gradients of a part are summed over the data ranks afterwards. So memory that runs out on one
+    rank ends the training: the others wait for it inside the pass.
 
     Args:
         device: of this rank.
-        tensor: ranks that divide a model; a divisor of the number of ranks, neighbours.
+        tensor: ranks that divide the matrices, neighbours.
+        pipeline: stages; tensor x pipeline divides the number of ranks.
     """
 
-    def __init__(self, device: torch.device, tensor: int) -> None:
+    def __init__(self, device: torch.device, tensor: int, pipeline: int = 1) -> None:
         self._everyone = DataParallel(device)
         self.rank, self.world_size = self._everyone.rank, self._everyone.world_size
         self.device = device
-        self.part = self.rank % tensor
-        self.share = RankShare(self.rank // tensor, self.world_size // tensor)
-        self._mesh = _build_mesh(device, tensor)
+        ranks = torch.arange(self.world_size).view(pipeline, -1, tensor)
+        at = (ranks == self.rank).nonzero()[0].tolist()
+        self.stage, self._tensor_rank = at[0], at[2]
+        self.stages, self.tensor_ranks = pipeline, tensor
+        self.part = self.stage * tensor + self._tensor_rank
+        self.share = RankShare(at[1], ranks.shape[1])
+        self.mesh = _build_mesh(device, ranks)
         self._parameters: list[nn.Parameter] = []
 
     def wrap(self, model: nn.Module) -> nn.Module:
@@ -54,7 +65,7 @@ class TensorParallel:
         assert isinstance(model, Divisible), "the rules refuse other models"
         model = self._everyone.wrap(model)
         with notice_lost_peers():
-            model.divide(self._mesh["tensor"])
+            self._divide(model)
         self._parameters = list(model.parameters())
         return model
 
@@ -66,14 +77,14 @@ class TensorParallel:
 
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets, in which each model counts once, and sum the gradients."""
-        if self.part:
+        if self._tensor_rank or self.stage < self.stages - 1:
             packet = packet._replace(loss=0.0, targets=0)
         unused = sum(parameter.grad is None for parameter in self._parameters)
         with notice_lost_peers():
             combined, some_unused = self._everyone.exchange(packet, unused)
             if not combined.out_of_memory:
                 self._place_gradients()
-                group = self._mesh.get_group("data")
+                group = self.mesh.get_group("data")
                 sum_gradients(self._parameters, self.device, some_unused=some_unused, group=group)
         return combined
 
@@ -86,15 +97,20 @@ class TensorParallel:
         norms = torch._foreach_norm(local_tensors(gradients), 2.0)
         own = torch.stack(
             [
-                norm if not self.part or _is_divided(gradient) else norm.zero_()
+                norm if not self._tensor_rank or _is_divided(gradient) else norm.zero_()
                 for norm, gradient in zip(norms, gradients, strict=True)
             ]
         )
         squares = own.double().square().sum()
         with notice_lost_peers():
-            distributed.all_reduce(squares, group=self._mesh.get_group("tensor"))
+            for axis in ("tensor", "pipeline"):
+                distributed.all_reduce(squares, group=self.mesh.get_group(axis))
         norm = squares.sqrt()
         return norm.item() if norm.is_cpu else norm.float()
+
+    def _divide(self, model: Divisible) -> None:
+        """Keep the part of this rank."""
+        model.divide(self.mesh["tensor"])
 
     def _place_gradients(self) -> None:
         """Give gradients the placements of their parameters: those of weights that act on some of
@@ -112,11 +128,12 @@ def _is_divided(gradient: Tensor) -> bool:
     return isinstance(gradient, DTensor) and any(one.is_shard() for one in gradient.placements)
 
 
-def _build_mesh(device: torch.device, tensor: int) -> DeviceMesh:
-    """Mesh of data and tensor ranks, whose calls end as those of all ranks do."""
-    ranks = torch.arange(distributed.get_world_size()).view(-1, tensor)
+def _build_mesh(device: torch.device, ranks: Tensor) -> DeviceMesh:
+    """Mesh of ranks [pipeline, data, tensor], whose calls end as those of all ranks do."""
     groups = [
-        distributed.new_subgroups_by_enumeration(each.tolist(), timeout=LIMIT)[0]
-        for each in (ranks.T, ranks)
+        distributed.new_subgroups_by_enumeration(
+            ranks.movedim(axis, -1).flatten(0, 1).tolist(), timeout=LIMIT
+        )[0]
+        for axis in range(len(AXES))
     ]
-    return DeviceMesh.from_group(groups, device.type, ranks, mesh_dim_names=("data", "tensor"))
+    return DeviceMesh.from_group(groups, device.type, ranks, mesh_dim_names=AXES)
