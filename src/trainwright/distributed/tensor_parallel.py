@@ -11,8 +11,12 @@ from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
-from trainwright.distributed.data_parallel import DataParallel, notice_lost_peers, sum_gradients
-from trainwright.distributed.process_group import LIMIT
+from trainwright.distributed.data_parallel import (
+    LIMIT,
+    DataParallel,
+    notice_lost_peers,
+    sum_gradients,
+)
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, local_tensors
 
@@ -52,7 +56,7 @@ class TensorParallel:
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model, with the weights of rank 0, of which this rank keeps its part."""
         assert isinstance(model, Divisible), "the rules refuse other models"
-        model = self._everyone.wrap(model)
+        self._everyone.wrap(model)
         with notice_lost_peers():
             model.divide(self._mesh["tensor"])
         self._parameters = list(model.parameters())
@@ -116,7 +120,7 @@ def _build_mesh(device: torch.device, tensor: int) -> DeviceMesh:
     """Mesh of data and tensor ranks, whose calls end as those of all ranks do."""
     ranks = torch.arange(distributed.get_world_size()).view(-1, tensor)
     groups = [
-        distributed.new_subgroups_by_enumeration(each.tolist(), timeout=LIMIT)[0]
+        distributed.new_subgroups_by_enumeration(each.tolist(), timeout=LIMIT)[0]  # type: ignore[no-untyped-call]
         for each in (ranks.T, ranks)
     ]
     return DeviceMesh.from_group(groups, device.type, ranks, mesh_dim_names=("data", "tensor"))

@@ -47,9 +47,7 @@ def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Prob
             )
 
 
-def _refused(
-    contract: Contract, written: frozenset[str]
-) -> Iterator[tuple[bool, str, str, str]]:
+def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[bool, str, str, str]]:
     """Whether a setting is one that a divided model does not have, its path, and what it may be."""
     training, windows = contract.training, contract.tracking.windows
     memory, optimizer = training.memory, training.optimizer

@@ -212,9 +212,7 @@ def make_whole(
     portions = _build_portions(plan.contract.training, lambda _: None)
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
     job = replace(composed.job, model=network.model)
-    return replace(
-        composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights()
-    )
+    return replace(composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights())
 
 
 def _build(
@@ -229,10 +227,10 @@ def _build(
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
-    if strategy.world_size > 1 and (ranks := contract.distributed.tensor) > 1:
-        # Of a model in the shape of a base the rules know no shape.
-        if problems := list(section.division_problems(ranks)):
-            raise Mistake(problems)
+    # Of a model in the shape of a base the rules know no shape.
+    ranks = contract.distributed.tensor
+    if ranks > 1 and (problems := list(section.division_problems(ranks))):
+        raise Mistake(problems)
     model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
