@@ -22,7 +22,7 @@ from trainwright.core.files import (  # noqa: E402
     read_json,
 )
 from trainwright.distributed import process_group  # noqa: E402
-from trainwright.distributed.rank_share import RankShare
+from trainwright.distributed.rank_share import RankShare  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import final
 
 import torch
@@ -18,6 +19,9 @@ from trainwright.distributed.strategy import (
     local_tensors,
     refuse_batch_norm,
 )
+
+LIMIT = timedelta(minutes=5)
+"""How long a rank waits for another in one call, such as while that one compiles its kernels."""
 
 _BUCKET_BYTES = 25 * 2**20
 """Gradients that are summed by one call, as in torch's own data parallelism."""

@@ -12,8 +12,12 @@ from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
-from trainwright.distributed.data_parallel import DataParallel, notice_lost_peers, sum_gradients
-from trainwright.distributed.process_group import LIMIT
+from trainwright.distributed.data_parallel import (
+    LIMIT,
+    DataParallel,
+    notice_lost_peers,
+    sum_gradients,
+)
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, local_tensors
 
@@ -63,7 +67,7 @@ class ModelParallel:
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model, with the weights of rank 0, of which this rank keeps its part."""
         assert isinstance(model, Divisible), "the rules refuse other models"
-        model = self._everyone.wrap(model)
+        self._everyone.wrap(model)
         with notice_lost_peers():
             self._divide(model)
         self._parameters = list(model.parameters())
@@ -131,7 +135,7 @@ def _is_divided(gradient: Tensor) -> bool:
 def _build_mesh(device: torch.device, ranks: Tensor) -> DeviceMesh:
     """Mesh of ranks [pipeline, data, tensor], whose calls end as those of all ranks do."""
     groups = [
-        distributed.new_subgroups_by_enumeration(
+        distributed.new_subgroups_by_enumeration(  # type: ignore[no-untyped-call]
             ranks.movedim(axis, -1).flatten(0, 1).tolist(), timeout=LIMIT
         )[0]
         for axis in range(len(AXES))

@@ -52,7 +52,7 @@ class PipelineParallel(ModelParallel):
             scale_grads=False,
         )
         arguments = (tokens,) if not self.stage else ()
-        named = {"positions": positions[0]} if positions else {}
+        named: dict[str, Any] = {"positions": positions[0]} if positions else {}
         with notice_lost_peers():
             schedule.step(*arguments, target=torch.arange(count), return_outputs=False, **named)
 

@@ -10,9 +10,7 @@ from torch import Tensor
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.files import Json
 
-GatherStages = Callable[
-    [Mapping[str, Tensor], Json], list[tuple[Mapping[str, Tensor], Json]]
-]
+GatherStages = Callable[[Mapping[str, Tensor], Json], list[tuple[Mapping[str, Tensor], Json]]]
 """Tensors and values of every stage, on rank 0; nothing on others. All ranks call it."""
 
 
@@ -60,14 +58,10 @@ class StageState:
             values["numbers"] = {name: one for name, one in numbers if name in self._own}
             for group in values["groups"]:
                 group["names"] = [name for name in group["names"] if name in self._own]
-        tensors = {
-            path: tensor
-            for path, tensor in snapshot.tensors.items()
-            if self._is_own(path)
-        }
+        tensors = {path: tensor for path, tensor in snapshot.tensors.items() if self._is_own(path)}
         self._stage.restore(Snapshot.owning(tensors, values))
 
     def _is_own(self, path: str) -> bool:
-        """Is it a parameter of this stage, `state/<parameter>/<key>` of one, or an option of all?"""
+        """Is it a parameter of this stage, `state/<parameter>/<key>` of one, or an option?"""
         kind, _, rest = path.partition("/")
         return path in self._own or kind == "option" or rest.rpartition("/")[0] in self._own

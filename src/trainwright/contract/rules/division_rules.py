@@ -1,5 +1,5 @@
-"""Rules of `distributed.tensor` and `pipeline`: which models can be divided over processes, and what cannot be
-done with a divided one."""
+"""Rules of `distributed.tensor` and `distributed.pipeline`: which models can be divided over
+processes, and what cannot be done with a divided one."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def _refused_in_stages(contract: Contract) -> Iterator[tuple[bool, str, str, str
     yield asynchronous, "training.checkpointing.asynchronous", "true", "false"
 
 
-def _refused(
-    contract: Contract, written: frozenset[str]
-) -> Iterator[tuple[bool, str, str, str]]:
+def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[bool, str, str, str]]:
     """Whether a setting is one that a divided model does not have, its path, and what it may be."""
     training, windows = contract.training, contract.tracking.windows
     memory, optimizer = training.memory, training.optimizer

@@ -48,7 +48,7 @@ def awaited_rank(why: str) -> Mistake:
             "memory ran out in a pass that several processes make together",
             path="training.batch_size",
             found=why,
-            expected="a micro-batch that fits: these processes cannot repeat a pass with fewer rows",
+            expected="a micro-batch that fits: they cannot repeat a pass with fewer rows",
             fix="write a smaller training.batch_size, and as many more "
             "training.gradient_accumulation_steps",
         )

@@ -23,13 +23,12 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn import functional
 
-from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.gpt.stage_gpt import ElsewhereBlock
 
 _POSITIONS, _VOCABULARY, _WHOLE = Shard(1), Shard(2), Replicate()
 
 
-def divide_decoder(network: GptNetwork, mesh: DeviceMesh) -> None:
+def divide_decoder(network: Any, mesh: DeviceMesh) -> None:
     """Divide the weights of a decoder over the ranks of a mesh of one dimension, in place. Its
     logits are whole on each of them.
 
@@ -102,7 +101,7 @@ def put_rows(layer: nn.Linear, order: Tensor) -> None:
 
 def _interleave(sizes: Sequence[int], ranks: int) -> Tensor:
     """Order of rows in which the share of each rank in every part is contiguous."""
-    parts = [part.chunk(ranks) for part in torch.arange(sum(sizes)).split(list(sizes))]
+    parts = [part.chunk(ranks) for part in torch.split(torch.arange(sum(sizes)), list(sizes))]
     return torch.cat([part[rank] for rank in range(ranks) for part in parts])
 
 

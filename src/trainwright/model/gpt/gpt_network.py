@@ -155,7 +155,9 @@ class GptNetwork(nn.Module):
         """What the head reads at each position. Embeddings that stand `before` the tokens of each
         row take n positions of the context, and give no features."""
         ahead = _length(before)
-        assert ahead + tokens.shape[1] * self.position_ranks <= self.context, "a window is at most the context"
+        assert ahead + tokens.shape[1] * self.position_ranks <= self.context, (
+            "a window is at most the context"
+        )
         assert not ahead or isinstance(positions, str), "packed documents have nothing before them"
         prompt = self.prompt_length + ahead
         length = prompt + tokens.shape[1] * self.position_ranks

@@ -8,28 +8,25 @@ from typing import Any, final
 import numpy as np
 from torch import Tensor, nn
 
-from trainwright.model.gpt.gpt_network import GptNetwork
 
-
-def cut_decoder(network: GptNetwork, stage: int, stages: int, position_ranks: int) -> None:
+def cut_decoder(network: Any, stage: int, stages: int, position_ranks: int) -> None:
     """Keep the blocks of one stage, of `stages` that cost about as much, in place: what it keeps
     has its usual name. The first one has the embedding, the last one the head, which is not tied to
     it; between them go activations [B, L, D], of which each of the `position_ranks` has some
     positions."""
-    own: Any = network
     first, end = _bounds(network, stages)[stage : stage + 2]
-    for number in range(len(own.blocks)):
+    for number in range(len(network.blocks)):
         if not first <= number < end:
-            own.blocks[number] = ElsewhereBlock()
+            network.blocks[number] = ElsewhereBlock()
     if stage:
-        own.embedding = own.places = own.dropout = nn.Identity()
-        own.learned, own.position_ranks = False, position_ranks
+        network.embedding = network.places = network.dropout = nn.Identity()
+        network.learned, network.position_ranks = False, position_ranks
     if stage < stages - 1:
-        own.norm, own.head, own.output_factor = nn.Identity(), None, 1.0
-        own.continues = True
+        network.norm, network.head, network.output_factor = nn.Identity(), None, 1.0
+        network.continues = True
 
 
-def _bounds(network: GptNetwork, stages: int) -> list[int]:
+def _bounds(network: Any, stages: int) -> list[int]:
     """The first block of each stage, and the number of blocks. A block costs its weights per token,
     the head as well."""
     blocks = [sum(one.numel() for one in block.parameters()) for block in network.blocks]
@@ -47,4 +44,5 @@ class ElsewhereBlock(nn.Module):
     """A block of another stage."""
 
     def forward(self, x: Tensor, _turn: object, _seen: object) -> Tensor:
+        """Its input."""
         return x

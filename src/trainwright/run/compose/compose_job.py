@@ -218,9 +218,7 @@ def make_whole(
     portions = _build_portions(plan.contract.training, lambda _: None)
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
     job = replace(composed.job, model=network.model)
-    return replace(
-        composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights()
-    )
+    return replace(composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights())
 
 
 def _build(
@@ -235,11 +233,11 @@ def _build(
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
-    divided = contract.distributed
-    if strategy.world_size > 1 and divided.model_ranks > 1:
-        # Of a model in the shape of a base the rules know no shape.
-        if problems := list(section.division_problems(divided.tensor, divided.pipeline)):
-            raise Mistake(problems)
+    # Of a model in the shape of a base the rules know no shape.
+    over = contract.distributed
+    problems = list(section.division_problems(over.tensor, over.pipeline))
+    if over.model_ranks > 1 and problems:
+        raise Mistake(problems)
     model = strategy.wrap(model)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
