@@ -26,6 +26,7 @@ DOUBLING = json.dumps(
 """A tokenizer of forty rules that each double a text."""
 
 TENSOR = "distributed={strategy: ddp, num_gpus: 2, tensor: 2}"
+STAGES = "distributed={strategy: ddp, num_gpus: 2, pipeline: 2}"
 
 _CASES = (
     Case("change strategy to ddp", ("distributed.tensor=2",), leaves="number of processes"),
@@ -33,7 +34,24 @@ _CASES = (
     Case(
         "change it to 4, or remove distributed.tensor",
         (TENSOR, "model.heads=2", "model.kv_heads=1", "model.width=16"),
-        does=("model.kv_heads=2", "-distributed.tensor"),
+        does=("model.kv_heads=4", "-distributed.tensor"),
+    ),
+    Case(
+        "change it to 2",
+        (
+            STAGES,
+            "model.tied=false",
+            "model.layers=2",
+            "distributed.pipeline=4",
+            "distributed.num_gpus=4",
+        ),
+    ),
+    Case("change it to false, or remove distributed.pipeline", (STAGES,)),
+    Case("remove distributed.pipeline", ("model={kind: causal_lm, architecture: base}", STAGES)),
+    Case(
+        "change it, or remove distributed.pipeline",
+        (STAGES, "model.tied=false", "training.checkpointing.asynchronous=true"),
+        does=("training.checkpointing.asynchronous=false",),
     ),
     Case(
         "change it, or remove distributed.tensor",

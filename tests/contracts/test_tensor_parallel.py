@@ -13,6 +13,7 @@ import pytest
 
 from command import command, in_ranks, project_in
 from deadlines import within
+from real_data import real_data
 
 pytestmark = pytest.mark.torch
 
@@ -46,6 +47,7 @@ training:
   validate_every_n_steps: 12
 metric: {name: nats_per_token, target: 3}
 """
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTES = "to divide a model is to share its work and not its rows; " * 60
 ONE_THREAD = ("--set", "compute.threads=1")
 DDP = ("--set", "distributed.strategy=ddp", *ONE_THREAD)
@@ -117,13 +119,54 @@ def test_data_and_tensor_ranks(project: Path, settings: list[str]) -> None:
 
 
 @pytest.mark.extended
+def test_a_pipeline_of_two_stages_trains_the_model_of_one_process(project: Path) -> None:
+    """The rank of the second stage is killed on the way."""
+    untied = ("--set", "model.tied=false")
+    assert command("train", "small.yaml", "--run", "alone", *ONE_THREAD, *untied).code in (0, 3)
+    settings = ("distributed.num_gpus=2", "distributed.pipeline=2", "training.batch_size=2")
+    settings += ("training.gradient_accumulation_steps=4",)
+    stages = [word for setting in settings for word in ("--set", setting)]
+    words = ("train", "small.yaml", "--run", "two", *DDP, *untied, *stages, "--restart", "1")
+    ran = in_ranks(*words, fault="rank1:step.done:15:kill")
+    assert ran.returncode in (0, 3), ran.stderr
+    assert "resumed   at step 12" in ran.stderr
+    assert distance("two", "alone") < 1e-5
+
+
+@pytest.mark.extended
+@pytest.mark.real_data
+def test_the_example_of_three_dimensions_has_the_losses_of_one_process(tmp_path: Path) -> None:
+    example = EXAMPLES / "shakespeare" / "divided.yaml"
+    text = f"data.path={real_data('tinyshakespeare')}/input.txt"
+    few = ("training.stop.max_steps=10", "data.validation=0.01", "data.test=0.01", text)
+    words = ["train", str(example), "--runs", str(tmp_path), *ONE_THREAD]
+    words += [word for setting in few for word in ("--set", setting)]
+    one = ("distributed={strategy: single}", "training.gradient_accumulation_steps=8")
+    alone = [word for setting in one for word in ("--set", setting)]
+    losses: list[list[float]] = []
+    for run, settings in (("eight", []), ("alone", alone)):
+        ran = in_ranks(*words, "--run", run, *settings)
+        assert ran.returncode in (0, 3), ran.stderr
+        lines = (tmp_path / run / "signals.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)["loss"] for line in lines])
+    assert len(losses[0]) == 10
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+@pytest.mark.extended
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize(("ranks", "tensor"), [(2, 2), (4, 2), (4, 4)])
-def test_steps_of_divided_decoders(decoder: str, ranks: int, tensor: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "tensor", "pipeline"),
+    [(2, 2, 1), (4, 2, 1), (4, 4, 1), (2, 1, 2), (4, 1, 2), (4, 2, 2)],
+)
+def test_steps_of_divided_decoders(
+    decoder: str, ranks: int, tensor: int, pipeline: int, tmp_path: Path
+) -> None:
     """In fp64, with clipping, short windows and a short step at the end of each epoch."""
     if decoder == "llama" and tensor == 4:
         pytest.skip("its heads of keys are two")
-    start_ranks(_step, ranks, (ranks, tensor, DECODERS[decoder], str(tmp_path)))
+    settings = DECODERS[decoder] if pipeline == 1 else {**DECODERS[decoder], "tied": False}
+    start_ranks(_step, ranks, (ranks, tensor, pipeline, settings, str(tmp_path)))
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(ranks)]
     assert found == [found[0]] * ranks
     for ours, alone in found[0]:
@@ -149,6 +192,12 @@ def test_memory_that_runs_out_on_one_rank_ends_all_of_them(tmp_path: Path) -> No
         (["training.memory.head_loss=fused"], "training.memory.head_loss"),
         (["training.compute.compile=on"], "training.compute.compile"),
         (["training.guard.out_of_memory=split"], "training.guard.out_of_memory"),
+        (["distributed.pipeline=2", "distributed.num_gpus=4"], "model.tied"),
+        (["distributed.pipeline=3", "distributed.num_gpus=6"], "distributed.pipeline"),
+        (
+            ["distributed.pipeline=2", "training.checkpointing.asynchronous=true"],
+            "training.checkpointing.asynchronous",
+        ),
         (["tracking.windows.every_n_steps=5"], "tracking.windows"),
     ],
 )
@@ -181,15 +230,20 @@ def _network(settings: dict[str, Any], rank: int) -> nn.Module:
     return GptNetwork(section, TokenShape(outputs=13)).double()
 
 
-def _step(rank: int, ranks: int, tensor: int, settings: dict[str, Any], folder: str) -> None:
+def _step(
+    rank: int, ranks: int, tensor: int, pipeline: int, settings: dict[str, Any], folder: str
+) -> None:
     from trainwright.distributed.model_parallel import ModelParallel
+    from trainwright.distributed.pipeline import PipelineParallel
 
     _join(rank, ranks, folder)
     draw = torch.Generator().manual_seed(1)
     rows = {name: torch.randint(13, (22, 7), generator=draw) for name in ("input", "target")}
     found: list[list[float]] = []
     strategies: tuple[Strategy, ...] = (
-        ModelParallel(torch.device("cpu"), tensor),
+        PipelineParallel(torch.device("cpu"), tensor, pipeline)
+        if pipeline > 1
+        else ModelParallel(torch.device("cpu"), tensor),
         SingleProcess(),
     )
     for strategy in strategies:
@@ -199,8 +253,8 @@ def _step(rank: int, ranks: int, tensor: int, settings: dict[str, Any], folder: 
         step = OptimizerStep(model, objective, optimizer, strategy=strategy, max_norm=0.5)
         feed = Feed(
             rows,
-            4,
-            ranks // tensor // strategy.share.world_size,
+            2,
+            2 * ranks // (tensor * pipeline) // strategy.share.world_size,
             count_targets=element_targets,
             share=strategy.share,
             targets_of=lambda _, these: 7 * len(these),

@@ -95,7 +95,7 @@ class PipelineParallel(ModelParallel):
 
     def _receive(self, stage: int) -> tuple[Mapping[str, Tensor], Json]:
         def receive(shape: Sequence[int], kind: str) -> Tensor:
-            tensor = torch.empty(*shape, dtype=getattr(torch, kind), device=self.device)
+            tensor = torch.empty(shape, dtype=getattr(torch, kind), device=self.device)
             group = self.mesh.get_group("pipeline")
             distributed.recv(tensor, group=group, group_src=stage)
             return tensor.cpu()
