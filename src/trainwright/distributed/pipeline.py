@@ -24,13 +24,42 @@ class PipelineParallel(ModelParallel):
     def _divide(self, model: Any) -> None:
         """Keep one stage. In evaluation mode it gives the logits of all stages on each of them; in
         training `run_passes` calls it."""
-        scoring = _StagedScoring(self, model.head_weight)
+        self._network = model
+        self._like = model.head_weight.new_empty(0)
+        self._scored: Sequence[int] = ()  # rows and positions
         model.cut(self.stage, self.stages, self.tensor_ranks)
-        model.register_forward_pre_hook(scoring.receive)
+        model.register_forward_pre_hook(self._receive_scored)
         if self.tensor_ranks > 1:
             model.divide(self.mesh["tensor"])
-        model.register_forward_hook(scoring.send)
-        self._network = model
+        model.register_forward_hook(self._send_scored)
+
+    def _receive_scored(self, network: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """In evaluation, where all ranks have the tokens, what the stage before makes of them."""
+        if network.training:
+            return inputs
+        tokens, *others = inputs
+        self._scored = tokens.shape
+        if not self.stage:
+            return inputs
+        positions = -(-tokens.shape[1] // self.tensor_ranks)
+        given = self._like.new_empty(len(tokens), positions, network.width)
+        group = self.mesh.get_group("pipeline")
+        with notice_lost_peers():
+            distributed.recv(given, group=group, group_src=self.stage - 1)
+        return given, *others
+
+    def _send_scored(self, network: Any, _inputs: object, output: Tensor) -> Tensor:
+        """In evaluation the logits of the last stage."""
+        if network.training:
+            return output
+        group = self.mesh.get_group("pipeline")
+        logits = output[:, : self._scored[1]].to(self._like.dtype).contiguous()
+        with notice_lost_peers():
+            if network.continues:
+                distributed.send(output.contiguous(), group=group, group_dst=self.stage + 1)
+                logits = self._like.new_empty(*self._scored, network.outputs)
+            distributed.broadcast(logits, group=group, group_src=self.stages - 1)
+        return logits
 
     def run_passes(self, passes: StagePasses) -> None:
         """Make the passes of a step in the order 1F1B (Narayanan et al. 2021, arXiv:2104.04473,
@@ -106,46 +135,6 @@ class PipelineParallel(ModelParallel):
             name: receive(shape, kind.removeprefix("torch."))
             for name, (kind, shape) in shapes.items()
         }, values
-
-
-@final
-class _StagedScoring:
-    """Forward passes of rows that all ranks score: one stage after another."""
-
-    def __init__(self, ranks: ModelParallel, head: Tensor) -> None:
-        self._stage, self._stages = ranks.stage, ranks.stages
-        self._group = ranks.mesh.get_group("pipeline")
-        self._position_ranks = ranks.tensor_ranks
-        self._outputs, self._width = head.shape
-        self._like = torch.empty(0, dtype=head.dtype, device=head.device)
-        self._shape: Sequence[int] = ()
-
-    def receive(self, network: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The inputs of this stage."""
-        if network.training:
-            return inputs
-        tokens, *others = inputs
-        self._shape = tokens.shape
-        if not self._stage:
-            return inputs
-        positions = -(-tokens.shape[1] // self._position_ranks)
-        given = self._like.new_empty(len(tokens), positions, self._width)
-        with notice_lost_peers():
-            distributed.recv(given, group=self._group, group_src=self._stage - 1)
-        return given, *others
-
-    def send(self, network: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-        """The logits of the last stage, on every one."""
-        if network.training:
-            return output
-        last = self._stages - 1
-        logits = output[:, : self._shape[1]].to(self._like.dtype).contiguous()
-        with notice_lost_peers():
-            if self._stage < last:
-                distributed.send(output.contiguous(), group=self._group, group_dst=self._stage + 1)
-                logits = self._like.new_empty(*self._shape, self._outputs)
-            distributed.broadcast(logits, group=self._group, group_src=last)
-        return logits
 
 
 @final

@@ -19,7 +19,7 @@ def whole_value(tensor: Tensor, parameter: Tensor) -> Tensor:
         return tensor
     whole: Tensor = tensor.detach().full_tensor()  # type: ignore[attr-defined]
     order = getattr(parameter, "row_order", None)
-    return whole if order is None else torch.empty_like(whole).index_copy_(0, order, whole)
+    return whole if order is None else torch.empty_like(whole).index_put_((order,), whole)
 
 
 def put_value(tensor: Tensor, value: Tensor, parameter: Tensor) -> Tensor:

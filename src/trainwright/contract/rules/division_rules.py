@@ -4,10 +4,9 @@ processes, and what cannot be done with a divided one."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.training.optimizer import Adam, AdamW, Lion, Sgd
+from trainwright.contract.sections.training.optimizer import Adam, AdamW, Sgd
 from trainwright.core.errors import Problem
 
 _SPLIT = "training.guard.out_of_memory"
@@ -38,66 +37,62 @@ def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Prob
             fix=f"change it to {ranks}",
         )
     yield from contract.model.division_problems(section.tensor, section.pipeline)
-    refused = [_refused(contract, written)]
-    if section.pipeline > 1:
-        refused.append(_refused_in_stages(contract))
-    for is_so, where, found, expected in chain.from_iterable(refused):
-        if is_so:
-            yield Problem(
-                f"it does not go with {path}",
-                path=where,
-                found=found,
-                expected=expected,
-                fix=f"change it, or remove {path}",
-            )
+    for where, found, expected in _refused(contract, written):
+        yield Problem(
+            f"it does not go with {path}",
+            path=where,
+            found=found,
+            expected=expected,
+            fix=f"change it, or remove {path}",
+        )
 
 
-def _refused_in_stages(contract: Contract) -> Iterator[tuple[bool, str, str, str]]:
+def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+    """Path and value of each setting that a divided model does not have, and what it may be."""
+    training, windows, at = contract.training, contract.tracking.windows, "training"
+    memory, optimizer, precision = training.memory, training.optimizer, training.mixed_precision
+    if contract.model.has_adapter:
+        yield "model.adapter", "an adapter", "none"
+    if not isinstance(optimizer, Sgd | Adam | AdamW):
+        # They update each number by itself.
+        yield f"{at}.optimizer.name", optimizer.name, "adamw, adam or sgd"
+    if training.average != "off":
+        yield f"{at}.average", "an average of weights", "off"
+    if training.freeze:
+        yield f"{at}.freeze", ", ".join(training.freeze), "no frozen modules"
+    if memory.head_loss == "fused":
+        yield f"{at}.memory.head_loss", "fused", "separate"
+    if memory.offload_optimizer:
+        yield f"{at}.memory.offload_optimizer", "true", "false"
+    if memory.activation_checkpointing not in ("off", "full"):
+        yield f"{at}.memory.activation_checkpointing", "some of it", "off or full"
+    if training.compute.compile == "on":
+        yield f"{at}.compute.compile", "on", "off"
+    if precision in ("fp16", "fp8"):
+        yield f"{at}.mixed_precision", precision, "bf16 or fp32"
+    if windows != "off" and any(path.startswith("tracking.windows") for path in written):
+        yield "tracking.windows", "measured", "off, as they are where nothing is written"
+    if training.guard.out_of_memory == "split" and _SPLIT in written:
+        yield _SPLIT, "split", "raise, as it is where nothing is written"
+    if contract.distributed.pipeline > 1:
+        yield from _refused_in_stages(contract)
+
+
+def _refused_in_stages(contract: Contract) -> Iterator[tuple[str, str, str]]:
     """The same for stages, each of which has other blocks and sees its micro-batches one by one."""
-    training = contract.training
+    data, training, at = contract.data, contract.training, "training"
     optimizer = training.optimizer
-    factors = ", ".join(optimizer.learning_rate_factors)
-    yield contract.data.is_padded, "data.windows", "padded", "windows of one length"
-    yield training.ramps.sequence != "off", "training.ramps.sequence", "a ramp", "off"
-    yield training.teacher != "none", "training.teacher", "a teacher", "none"
-    yield bool(factors), "training.optimizer.learning_rate_factors", factors, "none"
-    decay = optimizer.layer_decay
-    yield decay != 1, "training.optimizer.layer_decay", f"{decay:g}", "1"
-    yield contract.model.scales_with_width, "model.init", "mup", "usual"
-    asynchronous = training.checkpointing.asynchronous
-    yield asynchronous, "training.checkpointing.asynchronous", "true", "false"
-
-
-def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[bool, str, str, str]]:
-    """Whether a setting is one that a divided model does not have, its path, and what it may be."""
-    training, windows = contract.training, contract.tracking.windows
-    memory, optimizer = training.memory, training.optimizer
-    checkpointing = memory.activation_checkpointing
-    yield contract.model.has_adapter, "model.adapter", "an adapter", "none"
-    yield (
-        not isinstance(optimizer, Sgd | Adam | AdamW | Lion),
-        "training.optimizer.name",
-        optimizer.name,
-        "adamw, adam, lion or sgd, which update each number by itself",
-    )
-    yield training.average != "off", "training.average", "an average of weights", "off"
-    yield bool(training.freeze), "training.freeze", ", ".join(training.freeze), "no frozen modules"
-    yield memory.head_loss == "fused", "training.memory.head_loss", "fused", "separate"
-    yield memory.offload_optimizer, "training.memory.offload_optimizer", "true", "false"
-    yield (
-        checkpointing not in ("off", "full"),
-        "training.memory.activation_checkpointing",
-        "some of it",
-        "off or full",
-    )
-    yield training.compute.compile == "on", "training.compute.compile", "on", "off"
-    yield (
-        training.mixed_precision in ("fp16", "fp8"),
-        "training.mixed_precision",
-        training.mixed_precision,
-        "bf16 or fp32",
-    )
-    is_measured = windows != "off" and any(path.startswith("tracking.windows") for path in written)
-    yield is_measured, "tracking.windows", "measured", "off, as they are where nothing is written"
-    splits = training.guard.out_of_memory == "split" and _SPLIT in written
-    yield splits, _SPLIT, "split", "raise, as it is where nothing is written"
+    if data.kind != "tokens":
+        yield "data.kind", data.kind, "tokens"
+    elif data.is_padded:
+        yield "data.windows", "padded", "windows of one length"
+    if training.ramps.sequence != "off":
+        yield f"{at}.ramps.sequence", "a ramp", "off"
+    if training.teacher != "none":
+        yield f"{at}.teacher", "a teacher", "none"
+    if optimizer.learning_rate_factors or optimizer.layer_decay != 1:
+        yield f"{at}.optimizer", "a rate of its own for some layers", "one rate for all"
+    if contract.model.scales_with_width:
+        yield "model.init", "mup", "usual"
+    if training.checkpointing.asynchronous:
+        yield f"{at}.checkpointing.asynchronous", "true", "false"

@@ -125,6 +125,8 @@ class OptimizerStep:
         self._precision = precision or Full()
         self._forward, self._scale = self._precision.forward, self._precision.scale
         self._strategy = strategy or SingleProcess()
+        # Asked once: such a check takes as long as a short step may.
+        self._stages = strategy if isinstance(strategy, Staged) else None
         self._reduce: Callable[[Packet], Packet] = self._strategy.reduce
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
@@ -246,8 +248,8 @@ class OptimizerStep:
             if self._draws != "as they come":
                 at = (work.samples, strategy.device, work.first)
                 draw = partial(key_generators, self._draws, *at)
-            if isinstance(strategy, Staged):
-                return self._pass_stages(strategy, [batch for _, batch in passes], targets, draw)
+            if self._stages is not None:
+                return self._pass_stages([batch for _, batch in passes], targets, draw)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
@@ -273,7 +275,7 @@ class OptimizerStep:
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
 
     def _pass_stages(
-        self, strategy: Staged, batches: Sequence[Batch], targets: int, draw: Callable[[int], None]
+        self, batches: Sequence[Batch], targets: int, draw: Callable[[int], None]
     ) -> Packet:
         """The same through the stages of a pipeline, which call the objective where the logits
         are."""
@@ -284,9 +286,9 @@ class OptimizerStep:
             sums.append(LossSum(loss_sum.detach(), count))
             return loss_sum * self._root(targets, loss_sum)
 
-        if batches:
+        if batches and self._stages is not None:
             inputs = [batch.supervised()[1] for batch in batches]
-            strategy.run_passes(StagePasses(inputs, draw, self._forward, loss))
+            self._stages.run_passes(StagePasses(inputs, draw, self._forward, loss))
         if not sums:
             return Packet(0.0, 0)
         total = torch.stack([one.sum for one in sums]).sum()

@@ -29,24 +29,20 @@ _POSITIONS, _VOCABULARY, _WHOLE = Shard(1), Shard(2), Replicate()
 
 
 def divide_decoder(network: Any, mesh: DeviceMesh) -> None:
-    """Divide the weights of a decoder over the ranks of a mesh of one dimension, in place. Its
-    logits are whole on each of them.
-
-    The ranks have to divide the heads of keys, the inner features and the context.
-    """
+    """Divide the weights of a decoder, or of a stage of it, over the ranks of a mesh of one
+    dimension, in place. Its logits are whole on each of them."""
+    windows = _Windows(mesh.size())
     for block in network.blocks:
         if not isinstance(block, ElsewhereBlock):
             _divide_block(block, mesh)
     if isinstance(network.embedding, nn.Embedding):
         embedding = RowwiseParallel(input_layouts=_WHOLE, output_layouts=_POSITIONS)
         parallelize_module(network.embedding, mesh, embedding)
+        network.register_forward_pre_hook(windows.pad)
     if network.learned:
         # Of running positions there is one row for the whole micro-batch.
         places = RowwiseParallel(input_layouts=_WHOLE, output_layouts=Shard(-2))
         parallelize_module(network.places, mesh, places)
-    windows = _Windows(mesh.size())
-    if isinstance(network.embedding, nn.Embedding):
-        network.register_forward_pre_hook(windows.pad)
     if network.continues:
         return
     parallelize_module(network.norm, mesh, SequenceParallel())
@@ -71,32 +67,20 @@ def _divide_block(block: Any, mesh: DeviceMesh) -> None:
         (block.queries_keys_values, _interleave((queries, keys, keys), ranks)),
         (block.wide, _interleave(inner, ranks)),
     )
-    for layer, order in orders:
-        put_rows(layer, order)
+    with torch.no_grad():
+        for layer, order in orders:
+            for parameter in layer.parameters():
+                parameter.copy_(parameter[order])
     block.heads, block.key_heads = block.heads // ranks, block.key_heads // ranks
-    widening, narrowing = (
-        ColwiseParallel(input_layouts=_POSITIONS),
-        RowwiseParallel(output_layouts=_POSITIONS),
-    )
-    plan = {
-        "before_attention": SequenceParallel(),
-        "queries_keys_values": widening,
-        "attended": narrowing,
-        "before_forward": SequenceParallel(),
-        "wide": widening,
-        "narrow": narrowing,
-    }
+    norm = SequenceParallel()
+    widening = ColwiseParallel(input_layouts=_POSITIONS)
+    narrowing = RowwiseParallel(output_layouts=_POSITIONS)
+    plan = {"before_attention": norm, "queries_keys_values": widening, "attended": narrowing}
+    plan |= {"before_forward": norm, "wide": widening, "narrow": narrowing}
     parallelize_module(block, mesh, plan)
     for layer, order in orders:
         for parameter in layer.parameters():
             parameter.row_order = order
-
-
-def put_rows(layer: nn.Linear, order: Tensor) -> None:
-    """Put the rows of a layer into another order."""
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(parameter[order])
 
 
 def _interleave(sizes: Sequence[int], ranks: int) -> Tensor:
