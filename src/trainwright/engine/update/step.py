@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, Self, final
 
@@ -12,14 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import key_generators
-from trainwright.core.errors import Mistake, Problem
-from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
     Staged,
-    StagePasses,
     Strategy,
     packet_of,
 )
@@ -41,11 +38,14 @@ from trainwright.engine.update.oom_policy import (
     RaiseOutOfMemory,
     no_update,
 )
+from trainwright.engine.update.stage_passes import pass_stages
 from trainwright.engine.update.step_mistakes import (
     awaited_rank,
     no_gradient,
+    no_loss_sum,
     no_targets,
     short_loss_sum,
+    wrong_count,
 )
 from trainwright.objective.losses import SHORT, LossSum, Objective
 from trainwright.optim.fused_adam import stepping_of
@@ -249,7 +249,11 @@ class OptimizerStep:
                 at = (work.samples, strategy.device, work.first)
                 draw = partial(key_generators, self._draws, *at)
             if self._stages is not None:
-                return self._pass_stages([batch for _, batch in passes], targets, draw)
+                batches = [batch for _, batch in passes]
+                root = partial(self._root, targets)
+                return pass_stages(
+                    self._stages, batches, self._objective, self._forward, root, draw
+                )
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
@@ -273,26 +277,6 @@ class OptimizerStep:
                 raise awaited_rank(why) from error
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
-
-    def _pass_stages(
-        self, batches: Sequence[Batch], targets: int, draw: Callable[[int], None]
-    ) -> Packet:
-        """The same through the stages of a pipeline, which call the objective where the logits
-        are."""
-        sums: list[LossSum] = []
-
-        def loss(number: int, logits: Tensor) -> Tensor:
-            loss_sum, count = self._objective(GivenLogits(logits), batches[number])
-            sums.append(LossSum(loss_sum.detach(), count))
-            return loss_sum * self._root(targets, loss_sum)
-
-        if batches and self._stages is not None:
-            inputs = [batch.supervised()[1] for batch in batches]
-            self._stages.run_passes(StagePasses(inputs, draw, self._forward, loss))
-        if not sums:
-            return Packet(0.0, 0)
-        total = torch.stack([one.sum for one in sums]).sum()
-        return packet_of(total, sum(one.targets for one in sums))
 
     def _undo_passes(self) -> None:
         """Undo the passes on every rank: memory ran out on one of them."""
@@ -373,18 +357,6 @@ class OptimizerStep:
         return Update(dropped, clipped, nonfinite)
 
 
-class GivenLogits(nn.Module):
-    """In the place of a model whose logits were computed elsewhere."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self._logits = logits
-
-    def forward(self, *_inputs: Tensor) -> Tensor:
-        """The logits."""
-        return self._logits
-
-
 def _keep_drawing(_: int) -> None:
     """The generators go on as they are."""
 
@@ -412,7 +384,7 @@ def root_of(loss_sum: Tensor, targets: int) -> Tensor:
         Mistake: not a sum, or a sum in 16 bits, in which 1 / targets is off by up to 0.4%.
     """
     if loss_sum.numel() != 1:
-        raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
+        raise no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
     if loss_sum.dtype in SHORT:
         raise short_loss_sum(str(loss_sum.dtype).removeprefix("torch."))
     return torch.full_like(loss_sum, 1 / targets)
@@ -422,26 +394,4 @@ def _as_loss_sum(given: object) -> LossSum:
     """A pair as a sum and a count; anything else is rejected before it is trained on."""
     if isinstance(given, tuple) and len(given) == 2:
         return LossSum(*given)
-    raise _no_loss_sum(f"{type(given).__name__}")
-
-
-def _no_loss_sum(found: str) -> Mistake:
-    return Mistake(
-        Problem(
-            "the objective does not return a loss sum and its number of targets",
-            found=found,
-            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
-            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
-        )
-    )
-
-
-def wrong_count(counted: int, targets: int) -> Mistake:
-    """Error for an objective and a feed that count targets differently."""
-    return Mistake(
-        Problem(
-            "the objective and the feed count targets differently, so the loss would be wrong",
-            found=f"the objective counted {counted}, the feed {targets}",
-            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
-        )
-    )
+    raise no_loss_sum(f"{type(given).__name__}")

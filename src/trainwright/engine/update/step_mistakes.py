@@ -53,3 +53,26 @@ def awaited_rank(why: str) -> Mistake:
             "training.gradient_accumulation_steps",
         )
     )
+
+
+def no_loss_sum(found: str) -> Mistake:
+    """Error for an objective that returns something else."""
+    return Mistake(
+        Problem(
+            "the objective does not return a loss sum and its number of targets",
+            found=found,
+            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
+            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
+        )
+    )
+
+
+def wrong_count(counted: int, targets: int) -> Mistake:
+    """Error for an objective and a feed that count targets differently."""
+    return Mistake(
+        Problem(
+            "the objective and the feed count targets differently, so the loss would be wrong",
+            found=f"the objective counted {counted}, the feed {targets}",
+            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
+        )
+    )
