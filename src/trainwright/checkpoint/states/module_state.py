@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.tensor_shards import write_into
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 
@@ -147,7 +148,7 @@ class ModuleState:
                 if is_extra_state(name):
                     self._set_extra(name, snapshot.tensors[name].clone())
                 else:
-                    tensor.copy_(snapshot.tensors[name])
+                    write_into(tensor, snapshot.tensors[name])
         for name, value in found_extra.items():
             self._set_extra(name, value)
         snapshot.adopt_frozen(first)

@@ -243,7 +243,12 @@ class OptimizerStep:
                     if type(given) is not LossSum:
                         given = _as_loss_sum(given)
                     loss_sum, count = given
-                    run_backward((loss_sum,), (self._root(targets, loss_sum),))
+                    root = self._root(targets, loss_sum)
+                    if idle := work.idle and not left:
+                        root = torch.zeros_like(root)
+                    run_backward((loss_sum,), (root,))
+                if idle:
+                    break
                 counted += count
                 if left or total is not None:  # of a single one it costs more than reading it
                     loss_sum = loss_sum.detach()

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, assert_never, final
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.tensor_shards import is_sharded
 from trainwright.contract.sections.run_settings import Inspect, Tracking
 from trainwright.contract.sections.section import settled
 from trainwright.engine.execution.precision import PrecisionChoice
@@ -74,12 +75,14 @@ def build_measured(
     model = trained.model
     device = next(model.parameters()).device
     utilisation = Utilisation(model, trained.precision, tell)
-    layers, units = LayerNorms(model), DeadUnits(model)
+    units = DeadUnits(model)
+    # The first rank alone measures, and holds no layer as a whole.
+    whole = () if is_sharded(next(model.parameters())) else (utilisation, LayerNorms(model))
     inspections = build_inspections(section.inspect, model)
     windows = Windows(
         settled(section.windows.every_n_steps),
         [
-            *(Throughput(trained.unit), utilisation, MemoryGauge(device), layers, units),
+            *(Throughput(trained.unit), MemoryGauge(device), *whole, units),
             *gauges,
             *inspections,
         ],
@@ -93,7 +96,7 @@ def build_measured(
         (windows,),
         StepProbes(
             windows,
-            (*probes, utilisation, layers, units),
+            (*probes, *whole, units),
             inspections,
             1 if section.inspect == "off" else section.inspect.every_n_windows,
         ),
