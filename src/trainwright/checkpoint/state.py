@@ -10,12 +10,11 @@ from typing import ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from torch import Tensor
 
-from trainwright.checkpoint.files.shard_files import LocalBlock
 from trainwright.checkpoint.frozen_weights import BaseTensor, NotInBase, place_frozen
 from trainwright.checkpoint.snapshot_buffers import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
-from trainwright.checkpoint.tensor_shards import Place, is_sharded, local_of, place_of
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import Place, is_sharded, local_of, place_of
 
 _NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 _NOT_FROZEN: Mapping[str, BaseTensor] = MappingProxyType({})
@@ -109,17 +108,10 @@ class Snapshot:
         if not self._shards:
             return self
         whole = copy.copy(self)
-        whole._tensors = {n: one for n, one in self._tensors.items() if n not in self._shards}
+        rest = {name: one for name, one in self._tensors.items() if name not in self._shards}
+        whole._tensors = MappingProxyType(rest)
         whole._shards = _WHOLE
         return whole
-
-    def written_shards(self) -> dict[str, LocalBlock]:
-        """The shards that this rank writes."""
-        return {
-            name: LocalBlock(self._tensors[name], place.offset, place.shape)
-            for name, place in self._shards.items()
-            if place.is_written
-        }
 
     @property
     def values(self) -> Json:

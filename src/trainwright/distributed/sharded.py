@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import final
 
 import torch
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from trainwright.checkpoint.tensor_shards import local_of
 from trainwright.distributed.data_parallel import DataParallel, notice_lost_peers
 from trainwright.distributed.strategy import Packet, norm_of_norms, norms_of
+from trainwright.distributed.tensor_shards import local_of
 
 
 @final
@@ -37,7 +37,8 @@ class FullyShard:
         """The model, with the weights and buffers of rank 0 and each of its parameters in shards:
         block by block, and then what is outside of them."""
         self._peers.wrap(model)
-        mesh = init_device_mesh(self.device.type, (self.world_size,))
+        size = (self.world_size,)
+        mesh = init_device_mesh(self.device.type, size, mesh_dim_names=("shard",))
         for module in (*blocks, model):
             fully_shard(module, mesh=mesh)
         for module in model.modules():

@@ -12,7 +12,7 @@ from typing import final
 import torch
 
 from trainwright.checkpoint.begin_elsewhere import Origin
-from trainwright.checkpoint.files.shard_files import write_shards
+from trainwright.checkpoint.files.shard_files import LocalBlock, write_shards
 from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.sharded_save import begin_shards, commit_shards
 from trainwright.checkpoint.state import Snapshot
@@ -75,6 +75,14 @@ def with_shards(checkpoints: Checkpoints, strategy: Strategy) -> CheckpointStore
     return replace(calls_of(checkpoints), save=save)
 
 
+def _written_by_rank(part: Snapshot) -> dict[str, LocalBlock]:
+    return {
+        name: LocalBlock(part.tensors[name], place.offset, place.shape)
+        for name, place in part.shards.items()
+        if place.is_written
+    }
+
+
 def _has_shards(parts: Mapping[str, Snapshot]) -> bool:
     return any(part.shards for part in parts.values())
 
@@ -94,7 +102,7 @@ def write_together(
         failed = str(error)
     place = share_json("" if failed else place, strategy)
     if place:
-        own = {name: part.written_shards() for name, part in parts.items()}
+        own = {name: _written_by_rank(part) for name, part in parts.items()}
         try:
             write_shards(Path(place), strategy.rank, strategy.world_size, own)
         except StorageFailed as error:

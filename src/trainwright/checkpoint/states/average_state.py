@@ -6,8 +6,8 @@ from typing import final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.module_state import check_same_layout, frozen_parameters
-from trainwright.checkpoint.tensor_shards import write_into
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 from trainwright.optim.ema import EMA
 from trainwright.optim.plateau import Plateau
 from trainwright.optim.swa import SWA

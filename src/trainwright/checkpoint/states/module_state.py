@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.tensor_shards import write_into
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 
 _SHOWN = 5
 _EXTRA = "extra"

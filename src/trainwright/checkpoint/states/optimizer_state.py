@@ -10,9 +10,9 @@ from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.module_state import check_same_names
-from trainwright.checkpoint.tensor_shards import write_into
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 from trainwright.optim.optimizer_protocol import Optimizer
 
 _OPTION = "option"

@@ -339,8 +339,8 @@ class Feed:
             own_cuts.append(own or (0,))
             firsts.append(mine.start)
             at += sum(cut)
-        own_rows = np.concatenate(own_rows)
-        return _Block(start, epoch, steps, rows, own_rows, own_cuts, firsts, idle)
+        fetched = np.concatenate(own_rows)
+        return _Block(start, epoch, steps, rows, fetched, own_cuts, firsts, idle)
 
     def _ask(self, blocks: int) -> None:
         """Have so many blocks under way. Where they begin follows from the cursor alone."""

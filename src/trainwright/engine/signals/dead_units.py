@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.tensor_shards import is_sharded
 from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.signals.network_inspection import group_of
 from trainwright.engine.signals.telemetry import Window
 from trainwright.tracking.events import Number
@@ -30,8 +30,8 @@ class DeadUnits:
     usually a ReLU, passes no gradient for any row (gradients that are exactly 0, as counted by
     AUTOTRAINER: Zhang et al. 2021, ICSE, section III). The bias distinguishes a layer with dead
     units from its successor, whose weights have no gradient either because its inputs are all zero.
-    Before the third measured step, and for frozen layers, the share is 0. Layers of which a rank holds
-    a shard are not measured.
+    Before the third measured step, and for frozen layers, the share is 0. Layers in shards
+    are not measured.
 
     It needs no activation hooks: one pass over the gradients of a step. The state is the number of
     measured steps since each unit last had a gradient.

@@ -243,10 +243,8 @@ class OptimizerStep:
                     if type(given) is not LossSum:
                         given = _as_loss_sum(given)
                     loss_sum, count = given
-                    root = self._root(targets, loss_sum)
-                    if idle := work.idle and not left:
-                        root = torch.zeros_like(root)
-                    run_backward((loss_sum,), (root,))
+                    idle, root = work.idle and not left, self._root(targets, loss_sum)
+                    run_backward((loss_sum,), (torch.zeros_like(root) if idle else root,))
                 if idle:
                     break
                 counted += count

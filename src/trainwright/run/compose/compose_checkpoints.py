@@ -24,8 +24,8 @@ from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.progress import Progress
-from trainwright.engine.job import Every
 from trainwright.distributed.strategy import Strategy
+from trainwright.engine.job import Every
 from trainwright.engine.save_interval import ByClock, Due, FirstOf
 from trainwright.engine.shared_by_ranks import with_shards
 from trainwright.engine.stopping.rank_requests import RankRequests

@@ -10,9 +10,9 @@ from typing import Literal, Protocol, assert_never, final
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
-from trainwright.checkpoint.tensor_shards import is_sharded
 from trainwright.contract.sections.run_settings import Inspect, Tracking
 from trainwright.contract.sections.section import settled
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import NoProbes, Probes

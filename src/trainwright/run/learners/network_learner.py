@@ -8,10 +8,10 @@ from typing import final
 
 from trainwright.checkpoint.states.eval_weights_state import evaluated_part
 from trainwright.checkpoint.store import Loaded
-from trainwright.checkpoint.tensor_shards import is_sharded
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.loop import fit
 from trainwright.engine.stopping.stop_rules import TimeLimit
 from trainwright.model.row_state import remove_projection
