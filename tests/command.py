@@ -8,7 +8,6 @@ import io
 import itertools
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from unittest import mock
 import numpy as np
 import typer
 
-from deadlines import within
 from trainwright.cli.main import app, main
 from trainwright.core.files import read_json, write_json
 from trainwright.tracking.event_log import read_events
@@ -66,19 +64,6 @@ def with_layers(hidden: str, contract: str = CONTRACT) -> str:
 
 NETWORK = with_layers("[16, 8]") + "training:\n  num_epochs: 4\n  batch_size: 32\n"
 """The same rows for a network that is trained for 4 epochs."""
-
-
-def in_ranks(*words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which may start others; `fault` happens in one."""
-    environment = {**os.environ, "TRAINWRIGHT_FAULT": fault}
-    return subprocess.run(
-        [*PROCESS, *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=within(240),
-        check=False,
-    )
 
 
 def _verbs(command: Any) -> Iterator[tuple[str, ...]]:

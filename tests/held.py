@@ -12,7 +12,7 @@ from trainwright.distributed.strategy import SingleProcess
 class Held:
     rank = 0
     world_size = 1
-    share, part = WHOLE, 0
+    share, part, passes_together = WHOLE, 0, False
     device = torch.device("cpu")
 
     def __init__(self) -> None:

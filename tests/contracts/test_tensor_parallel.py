@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from command import command, in_ranks, project_in
+from command import command, project_in
 from deadlines import within
+from in_ranks import in_ranks
 from real_data import real_data
 
 pytestmark = pytest.mark.torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import final
@@ -16,9 +16,9 @@ from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
     combine_packets,
-    local_tensors,
     refuse_batch_norm,
 )
+from trainwright.distributed.tensor_shards import local_of
 
 LIMIT = timedelta(minutes=5)
 """How long a rank waits for another in one call, such as while that one compiles its kernels."""
@@ -40,15 +40,17 @@ class DataParallel:
     several numbers passes over NaN, and its sums depend on the position in the tensor.
     """
 
+    passes_together = False
+
     def __init__(self, device: torch.device) -> None:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self.device = device
-        self.share = RankShare(self.rank, self.world_size)
+        self.share = RankShare(self.rank, self.world_size, self.passes_together)
         self.part = 0
         self._parameters: list[nn.Parameter] = []
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights and buffers of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())
@@ -120,7 +122,7 @@ def sum_gradients(
     for parameter in trained:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    own = local_tensors([one.grad for one in trained if one.grad is not None])
+    own = [local_of(one.grad) for one in trained if one.grad is not None]
     for bucket in _buckets_of(own):
         flat = torch.cat([gradient.flatten() for gradient in bucket])
         distributed.all_reduce(flat, group=group)

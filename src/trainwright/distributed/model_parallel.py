@@ -3,7 +3,7 @@ parallelism, beside data ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,9 +19,10 @@ from trainwright.distributed.data_parallel import (
     sum_gradients,
 )
 from trainwright.distributed.rank_share import RankShare
-from trainwright.distributed.strategy import Packet, local_tensors
+from trainwright.distributed.strategy import Packet
+from trainwright.distributed.tensor_shards import TENSOR, local_of
 
-AXES = ("pipeline", "data", "tensor")
+AXES = ("pipeline", "data", TENSOR)
 
 
 @runtime_checkable
@@ -51,6 +52,8 @@ class ModelParallel:
         pipeline: stages; tensor x pipeline divides the number of ranks.
     """
 
+    passes_together = True
+
     def __init__(self, device: torch.device, tensor: int, pipeline: int = 1) -> None:
         self._everyone = DataParallel(device)
         self.rank, self.world_size = self._everyone.rank, self._everyone.world_size
@@ -64,7 +67,7 @@ class ModelParallel:
         self.mesh = _build_mesh(device, ranks)
         self._parameters: list[nn.Parameter] = []
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights of rank 0, of which this rank keeps its part."""
         assert isinstance(model, Divisible), "the rules refuse other models"
         self._everyone.wrap(model)
@@ -98,7 +101,7 @@ class ModelParallel:
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """Norm of all parts together."""
-        norms = torch._foreach_norm(local_tensors(gradients), 2.0)
+        norms = torch._foreach_norm([local_of(one) for one in gradients], 2.0)
         own = torch.stack(
             [
                 norm if not self._tensor_rank or _is_divided(gradient) else norm.zero_()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, final, runtime_checkable
 
@@ -84,9 +84,14 @@ class Strategy(Protocol):
         """Device of this rank."""
         ...
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    @property
+    def passes_together(self) -> bool:
+        """Whether ranks wait for each other inside a pass, so that all have to make as many."""
+        ...
+
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         """The model to call in forward passes, with the weights of rank 0 on every rank; made once,
-        before the optimizer.
+        before the optimizer. `blocks` are the parts of it that follow one another.
 
         Raises:
             Mistake: the ranks cannot train it as one process would.
@@ -146,11 +151,12 @@ class SingleProcess:
     world_size = 1
     share = WHOLE
     part = 0
+    passes_together = False
 
     def __init__(self, device: torch.device = _CPU) -> None:
         self.device = device
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model itself."""
         return model
 
@@ -220,14 +226,6 @@ def norms_of(tensors: Sequence[Tensor], order: float = 2.0) -> list[Tensor]:
         return list(torch._foreach_norm(list(tensors), order))
     norms = [torch.linalg.vector_norm(one, order) for one in tensors]
     return [n.full_tensor() if isinstance(n, sharding.DTensor) else n for n in norms]
-
-
-def local_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """What this rank holds of each tensor: its shard of a `DTensor`, others as they are."""
-    sharding = sys.modules.get("torch.distributed.tensor")
-    if sharding is None:
-        return list(tensors)
-    return [one.to_local() if isinstance(one, sharding.DTensor) else one for one in tensors]
 
 
 def norm_of_norms(norms: Sequence[Tensor]) -> float | Tensor:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.states.divided_tensors import put_value, whole_value
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import in_own_order, whole_of_parts, write_into
 
 _SHOWN = 5
 _EXTRA = "extra"
@@ -107,7 +107,7 @@ class ModuleState:
         first, tied = _first_names(named)
         parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
         tensors = {
-            name: whole_value(others.get(name, tensor), tensor) for name, tensor in first.items()
+            name: whole_of_parts(others.get(name, tensor), tensor) for name, tensor in first.items()
         }
         frozen = frozen_parameters(first, others)
         values = {"tied": tied, **extra, **self._origin_of(frozen)}
@@ -120,7 +120,7 @@ class ModuleState:
         first, tied = _first_names(named)
         frozen = frozen_parameters(first)
         values = {"tied": tied, **extra, **self._origin_of(frozen)}
-        tensors = {name: whole_value(tensor, tensor) for name, tensor in first.items()}
+        tensors = {name: whole_of_parts(tensor, tensor) for name, tensor in first.items()}
         return Snapshot(tensors=tensors, values=values, frozen=frozen)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -151,7 +151,7 @@ class ModuleState:
                 if is_extra_state(name):
                     self._set_extra(name, snapshot.tensors[name].clone())
                 else:
-                    put_value(tensor, snapshot.tensors[name], tensor)
+                    write_into(tensor, in_own_order(snapshot.tensors[name], tensor))
         for name, value in found_extra.items():
             self._set_extra(name, value)
         snapshot.adopt_frozen(first)

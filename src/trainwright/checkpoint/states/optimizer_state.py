@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.states.divided_tensors import put_value, whole_value
 from trainwright.checkpoint.states.module_state import check_same_names
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import in_own_order, whole_of_parts, write_into
 from trainwright.optim.optimizer_protocol import Optimizer
 
 _OPTION = "option"
@@ -70,7 +70,7 @@ class OptimizerState:
                 name = self._names[id(parameter)]
                 for key, value in self._optimizer.state.get(parameter, {}).items():
                     if isinstance(value, Tensor):
-                        tensors[f"{_STATE}/{name}/{key}"] = whole_value(value, parameter)
+                        tensors[f"{_STATE}/{name}/{key}"] = whole_of_parts(value, parameter)
                     else:
                         numbers.setdefault(name, {})[key] = value
         updated = {path for path in tensors if path.startswith(f"{_STATE}/")}
@@ -119,7 +119,8 @@ class OptimizerState:
                 live[key] = _into(live[key], value, parameter)
             elif value.shape == parameter.shape:
                 made = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
-                live[key] = put_value(made, value, parameter)
+                write_into(made, in_own_order(value, parameter))
+                live[key] = made
             else:
                 # Counters stay on the host unless the kernel reads them on the device; factors and
                 # scales whose shape is not the parameter's are on the device of the kernel too.
@@ -153,6 +154,6 @@ def _unnamed(group: int, parameter: Tensor) -> Mistake:
 
 def _into(live: Any, value: Tensor, parameter: Tensor) -> Tensor:
     if isinstance(live, Tensor) and live.dtype == value.dtype and live.shape == value.shape:
-        with torch.no_grad():
-            return put_value(live, value, parameter)
+        write_into(live, in_own_order(value, parameter))
+        return live
     return value.clone()

@@ -264,7 +264,10 @@ class OptimizerStep:
                     if type(given) is not LossSum:
                         given = _as_loss_sum(given)
                     loss_sum, count = given
-                    run_backward((loss_sum,), (self._root(targets, loss_sum),))
+                    idle, root = work.idle and not left, self._root(targets, loss_sum)
+                    run_backward((loss_sum,), (torch.zeros_like(root) if idle else root,))
+                if idle:
+                    break
                 counted += count
                 if left or total is not None:  # of a single one it costs more than reading it
                     loss_sum = loss_sum.detach()
@@ -273,7 +276,7 @@ class OptimizerStep:
             if not is_out_of_memory(error):
                 raise
             why = str(error).partition("\n")[0] or type(error).__name__
-            if strategy.share.world_size < strategy.world_size:
+            if strategy.passes_together:
                 raise awaited_rank(why) from error
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)

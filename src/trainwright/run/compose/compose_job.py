@@ -22,7 +22,7 @@ from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
-from trainwright.core.errors import Mistake
+from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
@@ -70,7 +70,6 @@ from trainwright.run.compose.compose_step import (
     WINDOW,
     Stepping,
     build_stepping,
-    longest_rollback,
     reader,
 )
 from trainwright.run.compose.compose_stop_rules import (
@@ -83,7 +82,7 @@ from trainwright.run.compose.compose_validation import build_validation
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
 from trainwright.run.folder.exact_resume import with_same_bits
 from trainwright.run.run_context import RunContext
-from trainwright.tracking.events import Event, Observer, Observers
+from trainwright.tracking.events import Ended, Event, Observer, Observers
 from trainwright.tracking.signals import SignalRecorder
 
 
@@ -162,7 +161,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
     validation = share_validation(validation, strategy)
-    saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
+    saving = build_saving(plan, run, length, strategy, requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
@@ -203,22 +202,28 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     return Composed(job, feed, saving, network.state, scorer, updates.weights, ends.limit)
 
 
-def make_whole(
-    composed: Composed, section: ModelSection, plan: Plan, prepared: Prepared
+def read_whole(
+    composed: Composed, section: ModelSection, plan: Plan, prepared: Prepared, ended: Ended
 ) -> Composed:
-    """What was composed, with a model of rank 0 alone in place of one that ranks have divided, with
-    the weights to evaluate of its newest checkpoint: after the training."""
-    if plan.contract.distributed.model_ranks == 1:
-        return composed
+    """The whole model on this process, from the last checkpoint of a training whose ranks have held
+    shards of it.
+
+    Raises:
+        StorageFailed: that checkpoint could not be written.
+    """
     alone = SingleProcess(next(composed.job.model.parameters()).device)
     network = _build(section, plan.contract, prepared, alone)
     newest = composed.saving.checkpoints.newest_valid()
-    assert isinstance(newest, Loaded), "a run ends with a checkpoint"
+    if not isinstance(newest, Loaded) or newest.step != ended.progress.step:
+        raise StorageFailed("the last checkpoint is missing, from which the model would be read")
     network.state.restore(evaluated_part(newest.parts))
-    portions = _build_portions(plan.contract.training, lambda _: None)
-    scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
-    job = replace(composed.job, model=network.model)
-    return replace(composed, job=job, model=network.state, scorer=scorer, weights=TrainedWeights())
+    return replace(
+        composed,
+        job=replace(composed.job, model=network.model),
+        model=network.state,
+        scorer=composed.scorer.of(network.model),
+        weights=TrainedWeights(),
+    )
 
 
 def _build(
@@ -232,13 +237,14 @@ def _build(
     family = network_family(section)
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
-    recompute(family.blocks(model), training.memory.activation_checkpointing)
+    blocks = list(family.blocks(model))
+    recompute(blocks, training.memory.activation_checkpointing)
     # Of a model in the shape of a base the rules know no shape.
     over = contract.distributed
     problems = list(section.division_problems(over.tensor, over.pipeline))
     if over.model_ranks > 1 and problems:
         raise Mistake(problems)
-    model = strategy.wrap(model)
+    model = strategy.wrap(model, blocks)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
     several = bool(prepared.target.target_names)
