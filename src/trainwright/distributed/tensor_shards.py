@@ -56,7 +56,7 @@ def whole_of_parts(tensor: Tensor, parameter: Tensor) -> Tensor:
     all ranks of its mesh call this. Others, among them shards of data ranks, as they are."""
     if not is_sharded(tensor) or TENSOR not in (tensor.device_mesh.mesh_dim_names or ()):
         return tensor
-    whole: Tensor = tensor.detach().full_tensor()
+    whole: Tensor = tensor.full_tensor().detach()
     order = getattr(parameter, "row_order", None)
     return whole if order is None else torch.empty_like(whole).index_put_((order,), whole)
 
