@@ -66,9 +66,11 @@ class PipelineParallel(ModelParallel):
         section 2.2); gradients accumulate."""
         count = max(len(passes.inputs), self.stages)
         rows = max(len(inputs[0]) for inputs in passes.inputs)
-        # A pipeline takes micro-batches of one size, as many as stages: what is added has no loss.
+        # A pipeline takes micro-batches of one size, as many as stages, and tensor ranks as many
+        # positions each: what is added has no loss.
+        missing = -passes.inputs[0][0].shape[1] % self.tensor_ranks
         padded = [
-            [functional.pad(one, (0, 0, 0, rows - len(one))) for one in inputs]
+            [functional.pad(one, (0, missing, 0, rows - len(one))) for one in inputs]
             for inputs in passes.inputs
         ]
         padded += [padded[0]] * (count - len(padded))
@@ -156,9 +158,10 @@ class _Called(nn.Module):
         return output.float() if output.dtype in (torch.bfloat16, torch.float16) else output
 
     def loss_of(self, logits: Tensor, number: Tensor) -> Tensor:
-        """Loss of a micro-batch, without the rows that were added to it."""
+        """Loss of a micro-batch, without what was added to it."""
         at = int(number)
         if at >= len(self._passes.inputs):
             return logits.sum() * 0.0
+        rows, positions = self._passes.inputs[at][0].shape
         with self._passes.forward():
-            return self._passes.loss(at, logits[: len(self._passes.inputs[at][0])])
+            return self._passes.loss(at, logits[:rows, :positions])
