@@ -34,7 +34,7 @@ class PipelineParallel(ModelParallel):
         model.register_forward_hook(self._send_scored)
 
     def _receive_scored(self, network: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """In evaluation, where all ranks have the tokens, what the stage before makes of them."""
+        """In evaluation, where all ranks have the tokens, the output of the stage before."""
         if network.training:
             return inputs
         tokens, *others = inputs

@@ -82,8 +82,8 @@ def _refused_in_stages(contract: Contract) -> Iterator[tuple[str, str, str]]:
     """The same for stages, each of which has other blocks and sees its micro-batches one by one."""
     data, training, at = contract.data, contract.training, "training"
     optimizer = training.optimizer
-    if data.kind != "tokens":
-        yield "data.kind", data.kind, "tokens"
+    if data.is_paired:
+        yield "data.kind", "preferences", "texts"
     elif data.is_padded:
         yield "data.windows", "padded", "windows of one length"
     if training.ramps.sequence != "off":

@@ -166,6 +166,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
+    weights_state = _with_stages(updates.state, model, strategy)
     own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
     recorders = _recorders(run, device, measured)
     save_requested = requests.signalled_save(SaveRequested(run.flag))
@@ -180,12 +181,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
-        state=merge_state(
-            _with_stages(updates.state, model, strategy),
-            stepping.state,
-            measured.state,
-            own_state,
-        ),
+        state=merge_state(weights_state, stepping.state, measured.state, own_state),
         # Lines are cut before the event says so, on which a sink relies.
         observers=(recorders, *run.observers, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
