@@ -54,11 +54,11 @@ def place_of(tensor: DTensor) -> Place:
 def whole_of_parts(tensor: Tensor, parameter: Tensor) -> Tensor:
     """The whole of a tensor that tensor parallelism has divided, in the usual order of its rows;
     all ranks of its mesh call this. Others, among them shards of data ranks, as they are."""
-    if not is_sharded(tensor) or TENSOR not in (tensor.device_mesh.mesh_dim_names or ()):
-        return tensor
-    whole: Tensor = tensor.full_tensor().detach()
-    order = getattr(parameter, "row_order", None)
-    return whole if order is None else torch.empty_like(whole).index_put_((order,), whole)
+    if is_sharded(tensor) and TENSOR in (tensor.device_mesh.mesh_dim_names or ()):
+        whole: Tensor = tensor.full_tensor().detach()
+        order = getattr(parameter, "row_order", None)
+        return whole if order is None else torch.empty_like(whole).index_put_((order,), whole)
+    return tensor
 
 
 def in_own_order(value: Tensor, parameter: Tensor) -> Tensor:
