@@ -32,9 +32,9 @@ _CASES = (
     Case("change strategy to ddp", ("distributed.tensor=2",), leaves="number of processes"),
     Case("change it to 2", (TENSOR, "distributed.num_gpus=3")),
     Case(
-        "change it to 4, or remove distributed.tensor",
+        "change it to 2, or remove distributed.tensor",
         (TENSOR, "model.heads=2", "model.kv_heads=1", "model.width=16"),
-        does=("model.kv_heads=4", "-distributed.tensor"),
+        does=("model.kv_heads=2", "-distributed.tensor"),
     ),
     Case(
         "change it to 2",
@@ -47,7 +47,10 @@ _CASES = (
         ),
     ),
     Case("change it to false, or remove distributed.pipeline", (STAGES,)),
-    Case("remove distributed.pipeline", ("model={kind: causal_lm, architecture: base}", STAGES)),
+    Case(
+        "remove distributed.pipeline",
+        ("model={kind: causal_lm, architecture: base, context: 48}", STAGES),
+    ),
     Case(
         "change it, or remove distributed.pipeline",
         (STAGES, "model.tied=false", "training.checkpointing.asynchronous=true"),
