@@ -34,7 +34,11 @@ from trainwright.testing.fake_strategy import (
     own_batches,
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
-from trainwright.testing.gather_conformance import check_gather, check_shared_loss
+from trainwright.testing.gather_conformance import (
+    check_evaluation,
+    check_gather,
+    check_shared_loss,
+)
 from trainwright.testing.trained_network import TrainedNetwork, masked_errors, masked_steps
 from trainwright.testing.trap_conformance import (
     check_batch_norm,
@@ -208,6 +212,7 @@ CHECKS: Mapping[str, Check] = {
     "packet": check_packet,
     "gather": check_gather,
     "shared loss": check_shared_loss,
+    "evaluation": check_evaluation,
     "out of memory": check_out_of_memory,
     "exhausted memory": check_exhausted_memory,
     "stop on a signal": check_stop_on_a_signal,

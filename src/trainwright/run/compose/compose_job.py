@@ -160,7 +160,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     portions = _build_portions(training, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
-    validation = share_validation(validation, strategy)
+    validation = share_validation(validation, strategy, portions)
     saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
