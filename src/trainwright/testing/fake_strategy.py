@@ -176,7 +176,8 @@ def own_batches(work: StepBatches, strategy: Strategy) -> StepBatches:
     the whole step."""
     mine = RankShare(strategy.rank, strategy.world_size).bounds(len(work.micro_batches))
     batches = work.micro_batches[mine] or [work.micro_batches[0].apply(lambda one: one[:0])]
-    return work._replace(micro_batches=batches, first=mine.start)
+    before = [len(batch[0]) for batch in work.micro_batches[: mine.start]]
+    return work._replace(micro_batches=batches, before=before)
 
 
 def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:

@@ -44,6 +44,7 @@ from trainwright.testing.trap_conformance import (
     check_batch_norm,
     check_dropout,
     check_gradient_layout,
+    check_order_of_sums,
     check_thawed_layers,
 )
 from trainwright.tracking.events import Event, Saved, StepKept, read_number
@@ -207,6 +208,7 @@ CHECKS: Mapping[str, Check] = {
     "nonfinite": check_nonfinite,
     "gradient layout": check_gradient_layout,
     "thawed layers": check_thawed_layers,
+    "order of sums": check_order_of_sums,
     "batch norm": check_batch_norm,
     "dropout": check_dropout,
     "packet": check_packet,

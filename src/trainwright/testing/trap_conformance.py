@@ -60,6 +60,17 @@ def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
     return assert_same_weights(ours.weights(), alone.weights())
 
 
+def check_order_of_sums(strategy: Strategy) -> Sequence[float]:
+    """As many micro-batches as ranks: the weights of a single process to the last bit, although an
+    all-reduce may add in another order at each position."""
+    ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+    for work in masked_steps(strategy.world_size):
+        ours.make(work)
+        alone.make(work)
+    assert all(map(torch.equal, ours.weights(), alone.weights()))
+    return assert_same_weights(ours.weights(), alone.weights())
+
+
 def check_batch_norm(strategy: Strategy) -> Sequence[float]:
     """Ranks would each keep statistics of their own rows, and score the same rows differently: such
     a model is refused on several ranks of a CPU."""

@@ -92,9 +92,7 @@ class AdaptiveEvalBatch:
             give_back_memory()
             self._halve(why)
 
-    def score_each(
-        self, portions: Sequence[Portion], score: Callable[[Portion], Tensor]
-    ) -> Tensor:
+    def score_each(self, portions: Sequence[Portion], score: Callable[[Portion], Tensor]) -> Tensor:
         """What `score` returns for each portion, [n, ...] on a CPU, concatenated in their order;
         inside `complete`. Of several ranks each scores some portions, and all get the result.
 
@@ -120,7 +118,9 @@ class AdaptiveEvalBatch:
             raise MemoryError("memory ran out on another rank")
         rows = strategy.gather(torch.cat(scores).to(strategy.device)).cpu()
         blocks = rows.split(of_all)
-        return torch.cat([block for at in range(len(scores)) for block in blocks[at :: len(scores)]])
+        return torch.cat(
+            [block for at in range(len(scores)) for block in blocks[at :: len(scores)]]
+        )
 
     def snapshot(self) -> Snapshot:
         """Batch limit."""
