@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.core.progress import StopFlag
+from trainwright.core.progress import Progress, StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
@@ -25,6 +25,7 @@ from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
 from trainwright.objective.losses import LossSum
+from trainwright.optim.schedule import Knob
 from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
@@ -121,10 +122,10 @@ def check_packet(strategy: Strategy) -> Sequence[float]:
     largest of what memory, stop and save say."""
     first, last = strategy.rank == 0, strategy.rank == strategy.world_size - 1
     _pass(strategy)
-    told = strategy.reduce(Packet(0.5, 3, int(last), 0, 2 if first else 0, int(last)))
+    told = strategy.reduce(Packet(0.5, 3, int(last), 0, 2 if first else 0, int(last), 7 * first))
     size = strategy.world_size
     assert (told.loss, told.targets, told.nonfinite) == (0.5 * size, 3 * size, 1)
-    assert (told.out_of_memory, told.stop, told.save) == (0, 2, 1)
+    assert (told.out_of_memory, told.stop, told.save, told.length) == (0, 2, 1, 7)
     _pass(strategy)
     told = strategy.reduce(Packet(0.0, 0, out_of_memory=5 if last else 0))
     assert told.out_of_memory == 5
@@ -201,6 +202,29 @@ def check_stop_by_the_clock(strategy: Strategy) -> Sequence[float]:
     return [steps]
 
 
+def check_shortened(strategy: Strategy) -> Sequence[float]:
+    """A schedule is shortened to the steps that fit, by the clock of rank 0, on all ranks after
+    the same step; it ends with its last rate."""
+    requests, planned, made = RankRequests(strategy), 1000, list[float]()
+    seconds = 1.0 if strategy.rank == 0 else 0.0
+    limit = TimeLimit(
+        40.0,
+        "the budget",
+        planned_steps=planned,
+        shortens=True,
+        clock=lambda: seconds * len(made),
+    )
+
+    def note(progress: Progress) -> None:
+        made.append(limit.map_to_plan(progress.step))
+
+    kind, steps, _ = _run(strategy, requests, (requests.clock(limit),), StopFlag(), knobs=(note,))
+    assert (kind, steps) == ("budget", len(made))
+    assert made[:5] == [0, 1, 2, 3, 4]
+    assert made[-1] == planned - 1
+    return made
+
+
 CHECKS: Mapping[str, Check] = {
     "protocol": check_protocol,
     "update": check_update,
@@ -219,6 +243,7 @@ CHECKS: Mapping[str, Check] = {
     "exhausted memory": check_exhausted_memory,
     "stop on a signal": check_stop_on_a_signal,
     "stop by the clock": check_stop_by_the_clock,
+    "shortened": check_shortened,
 }
 """All checks by name."""
 
@@ -279,6 +304,7 @@ def _run(
     rules: tuple[StopRule, ...],
     flag: StopFlag,
     react: Callable[[Event], None] = lambda _: None,
+    knobs: tuple[Knob, ...] = (),
 ) -> tuple[str, int, list[int]]:
     """How a run ended, after which step, and the steps that it saved."""
     trained, seen = TrainedNetwork(strategy), RecordingObserver()
@@ -287,6 +313,7 @@ def _run(
         feed=_RankRows(strategy),
         step=trained.step.carrying(requests),
         stop_rules=rules,
+        knobs=knobs,
         observers=(seen, _Reacting(react)),
         checkpoints=MemoryCheckpoints(),
         checkpoint_every=requests.signalled_save(SaveRequested(flag)),
