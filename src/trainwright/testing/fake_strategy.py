@@ -192,8 +192,10 @@ def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
     assert (ours.rows, ours.targets, ours.samples) == (alone.rows, alone.targets, alone.samples)
 
 
-def assert_same_weights(ours: Sequence[Tensor], alone: Sequence[Tensor]) -> list[float]:
+def assert_same_weights(
+    ours: Sequence[Tensor], alone: Sequence[Tensor], atol: float = _FAR
+) -> list[float]:
     """The weights of a single process, up to rounding; all of them."""
     for one, other in zip(ours, alone, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=_FAR)
+        torch.testing.assert_close(one, other, rtol=0, atol=atol)
     return [value for one in ours for value in one.flatten().tolist()]

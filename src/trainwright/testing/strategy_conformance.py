@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from trainwright.core.progress import Progress, StopFlag
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
@@ -32,7 +31,6 @@ from trainwright.testing.fake_strategy import (
     assert_same_outcome,
     assert_same_weights,
     network_of_rank,
-    own_batches,
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
 from trainwright.testing.gather_conformance import (
@@ -40,7 +38,19 @@ from trainwright.testing.gather_conformance import (
     check_gather,
     check_shared_loss,
 )
-from trainwright.testing.trained_network import TrainedNetwork, masked_errors, masked_steps
+from trainwright.testing.trained_network import (
+    RankRows,
+    TrainedNetwork,
+    masked_errors,
+    masked_steps,
+)
+from trainwright.testing.training_conformance import (
+    check_clipping_by_value,
+    check_other_ranks,
+    check_precision,
+    check_resume,
+    check_tied_weights,
+)
 from trainwright.testing.trap_conformance import (
     check_batch_norm,
     check_dropout,
@@ -230,6 +240,11 @@ CHECKS: Mapping[str, Check] = {
     "update": check_update,
     "uneven targets": check_uneven_targets,
     "nonfinite": check_nonfinite,
+    "clipping by value": check_clipping_by_value,
+    "tied weights": check_tied_weights,
+    "precision": check_precision,
+    "resume": check_resume,
+    "other ranks": check_other_ranks,
     "gradient layout": check_gradient_layout,
     "thawed layers": check_thawed_layers,
     "order of sums": check_order_of_sums,
@@ -273,26 +288,6 @@ def _fail(_: Tensor) -> None:
 
 
 @final
-class _RankRows:
-    """This rank's micro-batches of the same steps again and again."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
-        self._made = 0
-
-    def next_step(self) -> StepBatches:
-        """Rows of the next step."""
-        works = masked_steps(2 * self._strategy.world_size)
-        self._made += 1
-        return own_batches(works[(self._made - 1) % len(works)], self._strategy)
-
-    def seek(self, samples: int) -> None:
-        """Begin anew."""
-        assert samples == 0
-        self._made = 0
-
-
-@final
 class _Reacting:
     def __init__(self, react: Callable[[Event], None]) -> None:
         self.observe = react
@@ -310,7 +305,7 @@ def _run(
     trained, seen = TrainedNetwork(strategy), RecordingObserver()
     job = Job(
         model=trained.model,
-        feed=_RankRows(strategy),
+        feed=RankRows(strategy, 2 * strategy.world_size),
         step=trained.step.carrying(requests),
         stop_rules=rules,
         knobs=knobs,
