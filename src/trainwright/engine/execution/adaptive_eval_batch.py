@@ -117,7 +117,7 @@ class AdaptiveEvalBatch:
         if _FAILED in of_all:
             raise MemoryError("memory ran out on another rank")
         rows = strategy.gather(torch.cat(scores).to(strategy.device)).cpu()
-        blocks = rows.split(of_all)
+        blocks = torch.split(rows, of_all)
         return torch.cat(
             [block for at in range(len(scores)) for block in blocks[at :: len(scores)]]
         )

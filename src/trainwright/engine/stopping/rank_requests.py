@@ -17,7 +17,7 @@ _BUDGET, _INTERRUPTED = 1, 2
 
 @final
 class RankRequests:
-    """Makes rules that look at a clock or a signal decide for all ranks alike: when to stop or save,
+    """Makes rules that look at a clock or a signal decide for all ranks alike when to stop or save,
     and how many steps fit into the time.
 
     Most stop rules depend on the progress and on numbers of all ranks, and so give every rank the

@@ -20,8 +20,8 @@ from torch import nn
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.training.optimizer import Ramps
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.optimizer import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress, StopFlag
 from trainwright.data.base.inputs import Floats, Part
