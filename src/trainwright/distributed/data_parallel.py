@@ -108,26 +108,25 @@ class DataParallel:
             sizes = [gradient.numel() for gradient in bucket]
             rest = -sum(sizes) % self.world_size
             flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
-            _sum_in_order(flat, self.world_size)
+            self._sum_in_order(flat)
             parts = torch.split(flat, [*sizes, rest])
             for gradient, part in zip(bucket, parts, strict=False):
                 gradient.copy_(part.view(gradient.shape))
 
-
-def _sum_in_order(values: Tensor, ranks: int) -> None:
-    """Sum `values` over the ranks, in place, in their order: as one process adds one gradient to
-    the other. An all-reduce may add them in any order, which makes no difference to two. Their
-    number is a multiple of `ranks`."""
-    if ranks <= 2:
-        distributed.all_reduce(values)
-        return
-    own = values.view(ranks, -1)
-    shares = torch.empty_like(own)
-    distributed.all_to_all_single(shares, own)
-    total = shares[0]
-    for share in shares[1:]:
-        total += share
-    distributed.all_gather(list(own), total)
+    def _sum_in_order(self, values: Tensor) -> None:
+        """Sum `values` over the ranks, in place, in their order: as one process adds one gradient
+        to the other. An all-reduce may add them in any order, which makes no difference to two.
+        Their number is a multiple of the ranks."""
+        if self.world_size <= 2:
+            distributed.all_reduce(values)
+            return
+        own = values.view(self.world_size, -1)
+        shares = torch.empty_like(own)
+        distributed.all_to_all_single(shares, own)
+        total = shares[0]
+        for share in shares[1:]:
+            total += share
+        distributed.all_gather(list(own), total)
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
