@@ -56,7 +56,8 @@ def _descendants(process: int) -> list[int]:
 
 def weights(run: str) -> bytes:
     """The trained weights of a run."""
-    return Path("runs", run, "bundle", "network.safetensors").read_bytes()
+    files = sorted(Path("runs", run, "bundle").glob("*.safetensors"))
+    return b"".join(file.read_bytes() for file in files)
 
 
 def validations(run: str) -> list[dict[str, float]]:

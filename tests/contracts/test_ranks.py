@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import trainwright as tw
-from command import NETWORK, PROCESS, command, project_in
+from command import NETWORK, PROCESS, command, inside, project_in
 from deadlines import within
+from golden.golden_runs import CONTRACTS, write_data
 from rank_runs import ONE_THREAD, on_ranks, run_ranks, validations, weights
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
@@ -68,6 +69,31 @@ def test_more_ranks_train_what_one_process_trains(
     assert command("train", "small.yaml", "--run", "alone", *words).code in (0, 3)
     assert weights("several") == weights("alone")
     assert validations("several") == validations("alone")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("strategy", ["ddp"])
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("encoder", "model.adapter={kind: lora, rank: 2, alpha: 4, dropout: 0.1}"),
+        ("gpt", "training.average={kind: ema, decay: 0.9}"),
+    ],
+)
+def test_adapters_and_averages_of_ranks_are_those_of_one_process(
+    tmp_path: Path, family: str, setting: str, strategy: str
+) -> None:
+    write_data(tmp_path)
+    settings = (setting, "training.batch_size=32", "training.validation.batch_size=8")
+    with inside(tmp_path):
+        Path("contract.yaml").write_text(CONTRACTS[family])
+        words = ("train", "contract.yaml", "--run")
+        ran = run_ranks(*words, "two", *on_ranks(strategy, 2, *settings))
+        assert ran.returncode in (0, 3), ran.stderr
+        ran = run_ranks(*words, "alone", *on_ranks("single", 1, *settings))
+        assert ran.returncode in (0, 3), ran.stderr
+        assert weights("two") == weights("alone")
+        assert validations("two") == validations("alone")
 
 
 @pytest.mark.extended

@@ -53,7 +53,7 @@ def share_validation(
         return validate
 
     def validate_together() -> Mapping[str, float]:
-        with portions.shared_by(strategy):
+        with portions.share_among(strategy):
             own = dict(validate())
         values: Mapping[str, float] = share_json(own, strategy)
         return values

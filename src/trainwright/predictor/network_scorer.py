@@ -132,7 +132,7 @@ class NetworkScorer:
                 self._output(given, rows)
                 return state().float().cpu()
 
-            states = self._portions.score_each(self._cut(given), read_state).numpy()
+            states = self._portions.score_each(self._slices(given), read_state).numpy()
         return states[np.argsort(order, kind="stable")] if len(order) else states
 
     @property
@@ -187,17 +187,17 @@ class NetworkScorer:
         if not len(inputs):
             return np.zeros((0, self._shape.outputs))
         outputs = self._portions.score_each(
-            self._cut(inputs), lambda rows: self._output(inputs, rows).double().cpu()
+            self._slices(inputs), lambda rows: self._output(inputs, rows).double().cpu()
         )
         return self._link.scores(outputs).numpy()
 
-    def _cut(self, inputs: Inputs) -> list[slice]:
+    def _slices(self, inputs: Inputs) -> list[slice]:
         """The rows of each pass."""
         rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
         return [slice(start, start + rows) for start in range(0, len(inputs), rows)]
 
     def _output(self, inputs: Inputs, rows: slice) -> Tensor:
-        """What the network makes of some rows."""
+        """Outputs of the network for some rows."""
         parameter = next(self._model.parameters())
         arrays = inputs.arrays(rows.start, rows.stop)
         tensors = [_argument(array, parameter) for array in arrays.values()]

@@ -194,7 +194,7 @@ def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
 
 
 def assert_same_weights(
-    ours: Sequence[Tensor], alone: Sequence[Tensor], atol: float = _FAR
+    ours: Sequence[Tensor], alone: Sequence[Tensor], *, atol: float = _FAR
 ) -> list[float]:
     """The weights of a single process, up to rounding; all of them."""
     for one, other in zip(ours, alone, strict=True):

@@ -71,7 +71,7 @@ def check_evaluation(strategy: Strategy) -> Sequence[float]:
         def evaluate() -> Tensor:
             return portions.score_each(torch.split(rows, portions.rows(most)), scorer)  # noqa: B023
 
-        with portions.shared_by(strategy):
+        with portions.share_among(strategy):
             assert torch.equal(portions.complete(evaluate), rows.sin())
             scorer.passes = 0
             assert torch.equal(evaluate(), rows.sin())

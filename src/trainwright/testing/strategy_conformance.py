@@ -46,9 +46,9 @@ from trainwright.testing.trained_network import (
 )
 from trainwright.testing.training_conformance import (
     check_clipping_by_value,
+    check_cut_run,
     check_other_ranks,
     check_precision,
-    check_resume,
     check_tied_weights,
 )
 from trainwright.testing.trap_conformance import (
@@ -243,7 +243,7 @@ CHECKS: Mapping[str, Check] = {
     "clipping by value": check_clipping_by_value,
     "tied weights": check_tied_weights,
     "precision": check_precision,
-    "resume": check_resume,
+    "resume": check_cut_run,
     "other ranks": check_other_ranks,
     "gradient layout": check_gradient_layout,
     "thawed layers": check_thawed_layers,

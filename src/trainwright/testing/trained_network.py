@@ -101,3 +101,16 @@ class RankRows:
     def seek(self, samples: int) -> None:
         """Go on behind so many rows of the first round."""
         self._made = [0, *(work.samples for work in self._works)].index(samples)
+
+
+def tied_network(rank: int) -> nn.Module:
+    """Two layers of one weight, and a third."""
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(3, 2)).double()
+    draw = torch.Generator().manual_seed(rank)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            values = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
+            parameter.copy_(values / 3)
+    return model

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
-from trainwright.data.loading.batch import Batch
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.precision import Autocast
 from trainwright.engine.job import Every, Job
 from trainwright.engine.loop import fit
 from trainwright.engine.stopping.stop_rules import StepLimit
 from trainwright.engine.update.gradient_clipping import ValueLimit
-from trainwright.objective.losses import LossSum
 from trainwright.testing.fake_strategy import (
     assert_same_outcome,
     assert_same_weights,
@@ -28,6 +26,7 @@ from trainwright.testing.trained_network import (
     TrainedNetwork,
     masked_errors,
     masked_steps,
+    tied_network,
 )
 
 _CUT, _WHOLE = 2, 5
@@ -51,7 +50,7 @@ def check_clipping_by_value(strategy: Strategy) -> Sequence[float]:
 def check_tied_weights(strategy: Strategy) -> Sequence[float]:
     """A weight of two layers is one weight, whose gradient is that of both."""
     ours, alone = (
-        TrainedNetwork(of_ranks, network=_tied_network) for of_ranks in (strategy, SingleProcess())
+        TrainedNetwork(of_ranks, network=tied_network) for of_ranks in (strategy, SingleProcess())
     )
     for work in masked_steps(strategy.world_size):
         assert_same_outcome(ours.make(work), alone.make(work))
@@ -66,7 +65,7 @@ def check_precision(strategy: Strategy) -> Sequence[float]:
     ours, alone = (
         TrainedNetwork(
             of_ranks,
-            objective=_short_errors,
+            objective=lambda model, batch: masked_errors(model, batch.apply(Tensor.float)),
             precision=Autocast(strategy.device),
             network=lambda rank: network_of_rank(rank).float(),
         )
@@ -79,7 +78,7 @@ def check_precision(strategy: Strategy) -> Sequence[float]:
     return assert_same_weights(ours.weights(), alone.weights(), atol=1e-6)
 
 
-def check_resume(strategy: Strategy) -> Sequence[float]:
+def check_cut_run(strategy: Strategy) -> Sequence[float]:
     """A run that was cut goes on with the same bits."""
     kept = MemoryCheckpoints()
     whole = _train(strategy, MemoryCheckpoints(), _WHOLE)
@@ -116,21 +115,3 @@ def _train(strategy: Strategy, checkpoints: MemoryCheckpoints, steps: int) -> li
     )
     fit(job)
     return trained.weights()
-
-
-def _tied_network(rank: int) -> nn.Module:
-    """Two layers of one weight, and a third."""
-    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
-    second.weight = first.weight
-    model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(3, 2)).double()
-    draw = torch.Generator().manual_seed(rank)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            values = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
-            parameter.copy_(values / 3)
-    return model
-
-
-def _short_errors(model: nn.Module, batch: Batch) -> LossSum:
-    """Squared errors of rows in fp32."""
-    return masked_errors(model, batch.apply(Tensor.float))

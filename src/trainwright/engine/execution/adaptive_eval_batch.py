@@ -59,7 +59,7 @@ class AdaptiveEvalBatch:
         self._strategy: Strategy = SingleProcess()
 
     @contextmanager
-    def shared_by(self, strategy: Strategy) -> Iterator[None]:
+    def share_among(self, strategy: Strategy) -> Iterator[None]:
         """The ranks divide the evaluations inside the block, which all of them make."""
         self._strategy = strategy
         try:
