@@ -48,10 +48,6 @@ _CASES = (
     ),
     Case("change it to false, or remove distributed.pipeline", (STAGES,)),
     Case(
-        "remove distributed.pipeline",
-        ("model={kind: causal_lm, architecture: base, context: 48}", STAGES),
-    ),
-    Case(
         "change it, or remove distributed.pipeline",
         (STAGES, "model.tied=false", "training.checkpointing.asynchronous=true"),
         does=("training.checkpointing.asynchronous=false",),

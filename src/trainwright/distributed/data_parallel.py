@@ -122,13 +122,31 @@ def sum_gradients(
     for parameter in trained:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    own = [local_of(one.grad) for one in trained if one.grad is not None]
-    for bucket in _buckets_of(own):
-        flat = torch.cat([gradient.flatten() for gradient in bucket])
-        distributed.all_reduce(flat, group=group)
-        parts = torch.split(flat, [gradient.numel() for gradient in bucket])
-        for gradient, part in zip(bucket, parts, strict=True):
+    ranks = distributed.get_world_size(group)
+    for bucket in _buckets_of([local_of(one.grad) for one in trained if one.grad is not None]):
+        sizes = [gradient.numel() for gradient in bucket]
+        rest = -sum(sizes) % ranks
+        flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
+        _sum_in_order(flat, ranks, group)
+        parts = torch.split(flat, [*sizes, rest])
+        for gradient, part in zip(bucket, parts, strict=False):
             gradient.copy_(part.view(gradient.shape))
+
+
+def _sum_in_order(values: Tensor, ranks: int, group: distributed.ProcessGroup | None) -> None:
+    """Sum `values` over the ranks, in place, in their order: as one process adds one gradient to
+    the other. An all-reduce may add them in any order, which makes no difference to two. Their
+    number is a multiple of the ranks."""
+    if ranks <= 2:
+        distributed.all_reduce(values, group=group)
+        return
+    own = values.view(ranks, -1)
+    shares = torch.empty_like(own)
+    distributed.all_to_all_single(shares, own, group=group)
+    total = shares[0]
+    for share in shares[1:]:
+        total += share
+    distributed.all_gather(list(own), total, group=group)
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:

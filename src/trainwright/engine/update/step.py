@@ -246,7 +246,7 @@ class OptimizerStep:
         try:
             draw: Callable[[int], None] = _keep_drawing
             if self._draws != "as they come":
-                at = (work.samples, strategy.device, work.first)
+                at = (work.samples, strategy.device, len(work.before))
                 draw = partial(key_generators, self._draws, *at)
             if self._stages is not None:
                 batches = [batch for _, batch in passes]
