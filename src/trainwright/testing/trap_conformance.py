@@ -42,7 +42,8 @@ def check_gradient_layout(strategy: Strategy) -> Sequence[float]:
             assert parameter.grad is not None
             assert parameter.grad.stride() == parameter.stride()
         updated.append([one.detach().clone() for one in model.parameters()])
-    return assert_same_weights(*updated)
+    ours, alone = updated
+    return assert_same_weights(ours, alone)
 
 
 def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
@@ -94,7 +95,8 @@ def check_dropout(strategy: Strategy) -> Sequence[float]:
         for work in masked_steps(2 * strategy.world_size):
             trained.make(work)
         updated.append(trained.weights())
-    return assert_same_weights(*updated)
+    ours, alone = updated
+    return assert_same_weights(ours, alone)
 
 
 def _squares(model: nn.Module, batch: Batch) -> LossSum:
