@@ -86,8 +86,8 @@ _AS_STORED = AsStored()
 
 class _Block(NamedTuple):
     """Whole steps whose rows are fetched together: the number of rows of each step, all of them and
-    those of this rank; the sizes of its micro-batches of each step, and of those of earlier ranks;
-    and whether its last is idle."""
+    those of this rank; by step the sizes of its micro-batches, and of those of earlier ranks, and
+    whether its last is idle."""
 
     start: int
     epoch: int

@@ -17,8 +17,8 @@ _BUDGET, _INTERRUPTED = 1, 2
 
 @final
 class RankRequests:
-    """Makes rules that look at a clock or a signal decide for all ranks alike: when to stop or
-    save, and how many steps fit into the time.
+    """Makes rules that look at a clock or a signal decide for all ranks alike when to stop or save,
+    and how many steps fit into the time.
 
     Most stop rules depend on the progress and on numbers of all ranks, and so give every rank the
     same reason. A clock or a signal handler does not: its answer is a request, which the packet of
