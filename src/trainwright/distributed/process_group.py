@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from typing import Final, Literal, final
 
 import torch
@@ -24,11 +23,8 @@ from torch.distributed.rendezvous import rendezvous
 from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.errors import PeerLost
 from trainwright.core.files import Json
-from trainwright.distributed.data_parallel import DataParallel
+from trainwright.distributed.data_parallel import LIMIT, DataParallel
 from trainwright.distributed.strategy import SingleProcess, Strategy
-
-LIMIT = timedelta(minutes=5)
-"""How long a rank waits for another in one call, such as while that one compiles its kernels."""
 
 _SECONDS_BETWEEN = 0.05
 _SECONDS_TO_LEAVE = 10.0
@@ -137,4 +133,12 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
         from trainwright.distributed.sharded import FullyShard
 
         return FullyShard(device)
+    if section.model_ranks > 1:
+        if section.pipeline > 1:
+            from trainwright.distributed.pipeline import PipelineParallel
+
+            return PipelineParallel(device, section.tensor, section.pipeline)
+        from trainwright.distributed.model_parallel import ModelParallel
+
+        return ModelParallel(device, section.tensor)
     return DataParallel(device)
