@@ -250,10 +250,8 @@ class OptimizerStep:
                 draw = partial(key_generators, self._draws, *at)
             if self._stages is not None:
                 batches = [batch for _, batch in passes]
-                root = partial(self._root, targets)
-                return pass_stages(
-                    self._stages, batches, self._objective, self._forward, root, draw
-                )
+                given_by = (self._objective, self._forward, partial(self._root, targets), draw)
+                return pass_stages(self._stages, batches, *given_by)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
