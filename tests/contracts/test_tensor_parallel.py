@@ -13,7 +13,7 @@ import pytest
 
 from command import command, project_in
 from deadlines import within
-from in_ranks import in_ranks
+from rank_runs import run_ranks
 from real_data import real_data
 
 pytestmark = pytest.mark.torch
@@ -81,7 +81,7 @@ def test_two_processes_that_divide_a_model_train_that_of_one(project: Path) -> N
     """One of them is killed on the way."""
     assert command("train", "small.yaml", "--run", "alone", *ONE_THREAD).code in (0, 3)
     words = ("train", "small.yaml", "--run", "two", *TWO, "--restart", "1")
-    ran = in_ranks(*words, fault="rank1:step.done:15:kill")
+    ran = run_ranks(*words, fault="rank1:step.done:15:kill")
     assert ran.returncode in (0, 3), ran.stderr
     assert "resumed   at step 12" in ran.stderr
     assert distance("two", "alone") < 1e-5
@@ -90,13 +90,13 @@ def test_two_processes_that_divide_a_model_train_that_of_one(project: Path) -> N
 @pytest.mark.extended
 def test_a_divided_run_goes_on_in_one_process(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "alone", *ONE_THREAD).code in (0, 3)
-    ran = in_ranks("train", "small.yaml", "--run", "whole", *TWO, fault="rank1:step.done:15:kill")
+    ran = run_ranks("train", "small.yaml", "--run", "whole", *TWO, fault="rank1:step.done:15:kill")
     assert ran.returncode == 16, ran.stderr
     again = ("train", "small.yaml", "--run", "whole", "--resume", *ONE_THREAD)
-    refused = in_ranks(*again)
+    refused = run_ranks(*again)
     assert refused.returncode == 2
     assert "with the same number of ranks, 2" in refused.stderr
-    ran = in_ranks(*again, "--set", "resume.numerics_changed=record")
+    ran = run_ranks(*again, "--set", "resume.numerics_changed=record")
     assert ran.returncode in (0, 3), ran.stderr
     assert distance("whole", "alone") < 1e-5
 
@@ -110,7 +110,7 @@ def test_data_and_tensor_ranks(project: Path, settings: list[str]) -> None:
     assert alone.code in (0, 3), alone.err
     four = ("distributed.num_gpus=4", "distributed.tensor=2", "training.batch_size=4")
     words += [word for setting in four for word in ("--set", setting)]
-    ran = in_ranks("train", "small.yaml", "--run", "four", *DDP, *words)
+    ran = run_ranks("train", "small.yaml", "--run", "four", *DDP, *words)
     assert ran.returncode in (0, 3), ran.stderr
     first, second = (
         json.loads(Path("runs", run, "evaluation.json").read_text())["evaluation"]["metrics"]
@@ -128,7 +128,7 @@ def test_a_pipeline_of_two_stages_trains_the_model_of_one_process(project: Path)
     settings += ("training.gradient_accumulation_steps=4",)
     stages = [word for setting in settings for word in ("--set", setting)]
     words = ("train", "small.yaml", "--run", "two", *DDP, *untied, *stages, "--restart", "1")
-    ran = in_ranks(*words, fault="rank1:step.done:15:kill")
+    ran = run_ranks(*words, fault="rank1:step.done:15:kill")
     assert ran.returncode in (0, 3), ran.stderr
     assert "resumed   at step 12" in ran.stderr
     assert distance("two", "alone") < 1e-5
@@ -146,7 +146,7 @@ def test_the_example_of_three_dimensions_has_the_losses_of_one_process(tmp_path:
     alone = [word for setting in one for word in ("--set", setting)]
     losses: list[list[float]] = []
     for run, settings in (("eight", []), ("alone", alone)):
-        ran = in_ranks(*words, "--run", run, *settings)
+        ran = run_ranks(*words, "--run", run, *settings)
         assert ran.returncode in (0, 3), ran.stderr
         lines = (tmp_path / run / "signals.jsonl").read_text().splitlines()
         losses.append([json.loads(line)["loss"] for line in lines])

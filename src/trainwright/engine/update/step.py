@@ -249,9 +249,9 @@ class OptimizerStep:
                 at = (work.samples, strategy.device, len(work.before))
                 draw = partial(key_generators, self._draws, *at)
             if self._stages is not None:
-                batches, divide = [batch for _, batch in passes], partial(self._root, targets)
-                settings = (self._objective, self._forward, divide, draw)
-                return pass_stages(self._stages, batches, *settings)
+                batches = [batch for _, batch in passes]
+                given_by = (self._objective, self._forward, partial(self._root, targets), draw)
+                return pass_stages(self._stages, batches, *given_by)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
