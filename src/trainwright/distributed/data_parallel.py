@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from trainwright.core.errors import PeerLost
+from trainwright.distributed.rank_watch import describe_lost_peer, wait_for_peers
 from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
@@ -129,11 +130,13 @@ def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def notice_lost_peers() -> Iterator[None]:
     """Turns the error of a broken connection into `PeerLost`."""
     try:
-        yield
+        with wait_for_peers():
+            yield
     except (distributed.DistBackendError, distributed.DistNetworkError, RuntimeError) as error:
         if isinstance(error, PeerLost) or not _is_of_a_peer(error):
             raise
-        raise PeerLost(f"another rank has died, or does not answer: {error}"[:500]) from error
+        lost = f"another rank has died, or does not answer: {error}"[:500]
+        raise PeerLost(describe_lost_peer(lost)) from error
 
 
 def _is_of_a_peer(error: RuntimeError) -> bool:

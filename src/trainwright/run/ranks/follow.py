@@ -67,6 +67,7 @@ def lead_ranks(
         run.identity,
     )
     write_values(training, rows)
+    group.watch.log_to(folder.path / "ranks" / "0.log")
     group.tell({"rows": str(rows)})
     try:
         yield
@@ -84,7 +85,9 @@ def follow(group: ProcessGroup) -> None:
     with stop_on_signals(flag):
         while (order := group.next_order()) is not None:
             training: RankTraining = open_values(Path(order["rows"]))
-            _log_to(training.run / "ranks" / f"{group.rank}.log")
+            log = training.run / "ranks" / f"{group.rank}.log"
+            _log_to(log)
+            group.watch.log_to(log)
             try:
                 _train(training, flag)
             except PeerLost as lost:
