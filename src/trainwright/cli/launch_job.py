@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from trainwright.cli.arguments import ContractPath, NameOfRun, Overrides
-from trainwright.run.ranks.kubernetes import Cluster, write_job
 
 ToKubernetes = Annotated[
     bool, typer.Option("--kubernetes", help="Print an Indexed Job of Kubernetes, as YAML.")
@@ -41,5 +40,7 @@ def launch(
     """Write what starts a contract on several hosts; nothing is started."""
     if not kubernetes:
         raise typer.BadParameter("say what is to be written: --kubernetes")
+    from trainwright.run.ranks.kubernetes import Cluster, write_job
+
     cluster = Cluster(image, volume, hosts, restart, not cpu)
     typer.echo(write_job(contract, overrides, run, cluster), nl=False)
