@@ -1,8 +1,9 @@
 """Heartbeats: what each rank says of its training thread once a second, and which rank is frozen.
 
 A rank is frozen only where others wait for it in a call of torch.distributed. While rank 0
-prepares or judges, the others wait for an order, and nobody is frozen. Seconds are counted by the
-rounds of whoever watches, not by a clock: a machine that was suspended as a whole has lost none.
+prepares or judges, the others wait for an order, and no rank is frozen. Seconds are counted by the
+rounds of the rank that watches, not by a clock: a machine that was suspended as a whole has lost
+none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, final
 
 from trainwright.core.files import Json
@@ -66,14 +68,15 @@ def name_machine() -> str:
 def locate_thread(thread: int) -> tuple[int, str]:
     """Where a thread stands: a hash of its stack, which another instruction changes, and the
     innermost line of this package."""
-    frame = innermost = sys._current_frames()[thread]
+    innermost = sys._current_frames()[thread]
+    frame: FrameType | None = innermost
     instructions = []
     line = ""
     while frame is not None:
         instructions.append((id(frame.f_code), frame.f_lasti))
         if not line and _OURS in frame.f_code.co_filename:
             line = _describe(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     code = innermost.f_code
     return hash(tuple(instructions)), line or _describe(
         code.co_filename, innermost.f_lineno, code.co_name
@@ -85,7 +88,7 @@ def _describe(path: str, line: int, function: str) -> str:
 
 
 @final
-class Patience:
+class PeerPatience:
     """How long a rank, while it waits itself, has seen nothing new of each rank."""
 
     def __init__(self, rank: int) -> None:

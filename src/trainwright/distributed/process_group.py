@@ -98,7 +98,8 @@ def join_group() -> Iterator[ProcessGroup]:
         # Slurm may show each task its own GPU only.
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     store, rank, world_size = _meet()
-    watch = RankWatch(store.clone(), rank, world_size)
+    # Of a connection of its own; the stubs of torch do not know it.
+    watch = RankWatch(store.clone(), rank, world_size)  # type: ignore[attr-defined]
     distributed.init_process_group(
         "nccl" if has_gpu else "gloo",
         store=PrefixStore("training", store),
@@ -131,7 +132,7 @@ def _meet() -> tuple[Store, int, int]:
         Mistake: they do not meet.
     """
     try:
-        return next(rendezvous("env://", timeout=_MEETING_LIMIT))
+        store, rank, world_size = next(rendezvous("env://", timeout=_MEETING_LIMIT))
     except (distributed.DistNetworkError, distributed.DistStoreError) as error:
         port = os.environ["MASTER_PORT"]
         raise Mistake(
@@ -142,6 +143,7 @@ def _meet() -> tuple[Store, int, int]:
                 fix="start all of them, or let them meet at a free port (MASTER_PORT)",
             )
         ) from error
+    return store, rank, world_size
 
 
 def _find_lost_peer(error: BaseException | None) -> PeerLost | None:

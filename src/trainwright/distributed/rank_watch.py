@@ -19,7 +19,7 @@ from trainwright.distributed.heartbeat import (
     SILENT_SECONDS,
     Frozen,
     Heartbeat,
-    Patience,
+    PeerPatience,
     locate_thread,
     name_machine,
 )
@@ -135,7 +135,7 @@ class RankWatch:
                 self._answers += 1
 
     def _watch(self) -> None:
-        patience = Patience(self._rank)
+        patience = PeerPatience(self._rank)
         answers = -1
         while not self._is_over.wait(_EVERY_SECONDS):
             # Written by a thread without the interpreter, which another one may not give back.

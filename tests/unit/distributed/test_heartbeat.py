@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from trainwright.distributed import heartbeat
-from trainwright.distributed.heartbeat import Frozen, Heartbeat, Patience, locate_thread
+from trainwright.distributed.heartbeat import Frozen, Heartbeat, PeerPatience, locate_thread
 
 SILENT, STILL = heartbeat.SILENT_SECONDS, heartbeat.STILL_SECONDS
 
@@ -30,7 +30,7 @@ STOPPED = Rank(beats=lambda second: 0, moves=lambda second: 0)
 
 def judge(ranks: Sequence[Rank], seconds: int, by: int = 0, lost: bool = False) -> Frozen | None:
     """What a rank that waits finds within so many seconds."""
-    patience = Patience(by)
+    patience = PeerPatience(by)
     for second in range(seconds):
         beats = [
             Heartbeat("", 10 + number, rank.beats(second), rank.moves(second), rank.waits, "a:1")
