@@ -52,6 +52,16 @@ def test_a_stopped_process_is_named_and_ended(
     figure(frozen_ranks_named=1)
 
 
+@pytest.mark.extended
+def test_a_library_that_holds_the_interpreter_is_named(trial: RankTrial) -> None:
+    trial.how = {**(trial.how or {}), "dies_at": 2 * 106 + 2 * 32, "dies_by": "hold"}
+    deaths = trial.wait_all(trial.start_all(), 120)
+    assert [death.code for death in deaths] == [16, -signal.SIGKILL], deaths
+    assert "rank 1 (process" in deaths[0].output
+    assert "has given no sign for" in deaths[0].output
+    assert "_hold_interpreter_on_rank_1" in stacks(trial, 1)
+
+
 def test_a_rank_that_stands_still_is_named_with_its_line(
     trial: RankTrial, tmp_path: Path, zygote: Zygote
 ) -> None:
