@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ class Broken:
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
         self._gather = strategy.gather
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         if self._fault != "weights of its own":
             return self._strategy.wrap(model)
         own = [one.detach().clone() for one in model.parameters()]

@@ -16,6 +16,7 @@ import pytest
 import trainwright as tw
 from command import NETWORK, PROCESS, command, project_in
 from deadlines import within
+from in_ranks import in_ranks, weights
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
 
@@ -30,22 +31,6 @@ TWO = ("--set", "distributed.strategy=ddp", "--set", "distributed.num_gpus=2", *
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, DROPOUT)
-
-
-def in_ranks(*words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TRAINWRIGHT_FAULT": fault}
-    return subprocess.run(
-        [*PROCESS, *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=within(240),
-        check=False,
-    )
-
-
-def weights(run: str) -> bytes:
-    return Path("runs", run, "bundle", "network.safetensors").read_bytes()
 
 
 def test_two_ranks_of_which_one_is_killed_train_what_one_process_trains(project: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import final
 
@@ -35,13 +35,15 @@ class DataParallel:
     several numbers passes over NaN, and its sums depend on the position in the tensor.
     """
 
+    passes_together = False
+
     def __init__(self, device: torch.device) -> None:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self.device = device
         self._parameters: list[nn.Parameter] = []
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights and buffers of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, final
 
@@ -59,9 +59,14 @@ class Strategy(Protocol):
         """Device of this rank."""
         ...
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    @property
+    def passes_together(self) -> bool:
+        """Whether ranks wait for each other inside a pass, so that all have to make as many."""
+        ...
+
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         """The model to call in forward passes, with the weights of rank 0 on every rank; made once,
-        before the optimizer.
+        before the optimizer. `blocks` are the parts of it that follow one another.
 
         Raises:
             Mistake: the ranks cannot train it as one process would.
@@ -103,11 +108,12 @@ class SingleProcess:
 
     rank = 0
     world_size = 1
+    passes_together = False
 
     def __init__(self, device: torch.device = _CPU) -> None:
         self.device = device
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model itself."""
         return model
 

@@ -70,6 +70,10 @@ class NetworkScorer:
         self._model = model
         self._portions = portions or AdaptiveEvalBatch()
 
+    def of(self, model: nn.Module) -> NetworkScorer:
+        """The same of another network of this shape."""
+        return NetworkScorer(self._section, self._shape, self._target, model, self._portions)
+
     @property
     def network(self) -> nn.Module:
         """The network, in evaluation mode."""

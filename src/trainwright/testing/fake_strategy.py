@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, final
 
@@ -45,13 +45,14 @@ class FakeStrategy:
     def __init__(self, rank: int, group: FakeRanks) -> None:
         self.rank = rank
         self.world_size = group.world_size
+        self.passes_together = False
         self.device = torch.device("cpu")
         self.packets = 0
         self._group = group
         self._parameters: list[nn.Parameter] = []
         self._has_open_pass = False
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())

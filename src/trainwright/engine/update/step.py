@@ -243,7 +243,10 @@ class OptimizerStep:
                     if type(given) is not LossSum:
                         given = _as_loss_sum(given)
                     loss_sum, count = given
-                    run_backward((loss_sum,), (self._root(targets, loss_sum),))
+                    idle, root = work.idle and not left, self._root(targets, loss_sum)
+                    run_backward((loss_sum,), (torch.zeros_like(root) if idle else root,))
+                if idle:
+                    break
                 counted += count
                 if left or total is not None:  # of a single one it costs more than reading it
                     loss_sum = loss_sum.detach()
