@@ -118,10 +118,10 @@ class PeerPatience:
         for rank, beat in enumerate(beats):
             if not beat.waits and self._still[rank] >= STILL_SECONDS:
                 return _accuse(rank, beat, "has stood still", STILL_SECONDS)
-        if all(b.waits and self._still[r] >= SILENT_SECONDS for r, b in enumerate(beats)):
-            waited = show_seconds(SILENT_SECONDS)
-            message = f"all ranks have waited for each other for {waited}: their connection is lost"
-            return Frozen(-1, "", 0, message)
+        if all(self._still[rank] >= STILL_SECONDS for rank in range(len(beats))):
+            lines = "; ".join(f"rank {rank} at {beat.line}" for rank, beat in enumerate(beats))
+            waited = show_seconds(STILL_SECONDS)
+            return Frozen(-1, "", 0, f"all ranks have waited for each other for {waited}: {lines}")
         return None
 
 

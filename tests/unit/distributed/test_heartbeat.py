@@ -70,11 +70,12 @@ def test_a_frozen_rank_is_named(rank: Rank, seconds: int, says: str) -> None:
     assert frozen.message.endswith("at a:1")
 
 
-def test_ranks_that_all_wait_have_lost_their_connection() -> None:
-    frozen = judge([WAITS, WAITS], SILENT + 2)
+def test_ranks_that_wait_for_each_other_are_listed() -> None:
+    assert judge([WAITS, WAITS], STILL) is None
+    frozen = judge([WAITS, WAITS], STILL + 2)
     assert frozen is not None
     assert frozen.rank == -1
-    assert "connection" in frozen.message
+    assert frozen.message.endswith("rank 0 at a:1; rank 1 at a:1")
 
 
 def test_a_store_that_does_not_answer_is_that_of_the_first_rank() -> None:
