@@ -147,7 +147,7 @@ def test_a_signal_to_all_ranks_stops_them_at_one_step(reference: References, tri
     for child in children:
         os.kill(child.pid, signal.SIGTERM)
     deaths = stopped.wait_all(children)
-    assert [death.code for death in deaths] == [75, 0], deaths[0].output
+    assert [death.code for death in deaths] == [75, 75], deaths[0].output
     stopped.ends_well()
     stopped.check(reference("text"), lost=0)
 
