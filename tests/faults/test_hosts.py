@@ -55,13 +55,15 @@ def start_hosts(
     for number, host in enumerate(hosts):
         # The names of pods lead to their addresses; these hosts have none.
         where = [f"--local-addr={HOSTS[number]}", f"--node-rank={number}"]
+        module = "trainwright"
         if meeting == AT_A_STORE:
+            module = "trainwright.cli.rank_process"
             where += [f"--rdzv-conf=is_host={not number}"]
         variables = {"GLOO_SOCKET_IFNAME": host[-1]}
         if meeting == AT_A_STORE:
             variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         process = subprocess.Popen(
-            [*host, *torchrun, *where, "-m", "--", "trainwright", *words],
+            [*host, *torchrun, *where, "-m", "--", module, *words],
             env={**os.environ, **variables, "OMP_NUM_THREADS": "1", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -41,7 +41,9 @@ def test_a_job_of_two_hosts() -> None:
     assert "--nnodes=2 --nproc-per-node=4" in script
     assert "--rdzv-endpoint=big-run-1-0.big-run-1:29400" in script
     command_line = script.partition("-m -- ")[2]
-    assert command_line.startswith("trainwright train small.yaml --run big-run-1 --resume --set")
+    assert command_line.startswith(
+        "trainwright.cli.rank_process train small.yaml --run big-run-1 --resume --set"
+    )
 
 
 @pytest.mark.parametrize("words", [("--hosts", "4"), ("--cpu",), ("--restart", "0")])

@@ -20,7 +20,8 @@ _NAME_LENGTH = 50
 
 _JOB = """\
 # kubectl apply -f FILE. The volume {claim} holds the contract's folder, with {contract}, and gets
-# the run: {folder}/runs/{name}.
+# the run: {folder}/runs/{name}. The Job is complete when another start would change nothing; the
+# verdict is in the log of its first pod.
 apiVersion: v1
 kind: Service
 metadata:
@@ -115,7 +116,7 @@ def write_job(contract: Path, overrides: Sequence[str], run: str, cluster: Clust
             )
         )
     name = _name_job(run or document.name)
-    words = ["trainwright", "train", contract.name, "--run", name, "--resume"]
+    words = ["trainwright.cli.rank_process", "train", contract.name, "--run", name, "--resume"]
     words += [word for override in overrides for word in ("--set", override)]
     per_host = int(ranks) // cluster.hosts
     grace = document.resume.grace_seconds

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.reading.read_contract import ContractText, read_contract
-from trainwright.core.errors import Mistake, PeerLost, Problem
+from trainwright.core.errors import Interrupted, Mistake, PeerLost, Problem
 from trainwright.core.files import read_json, write_json
 from trainwright.core.process import is_rank, world_size
 from trainwright.core.threads import usable_cores
@@ -113,8 +113,8 @@ class Meeting:
 
     def ending(self, code: int) -> int:
         """Exit code for torchrun, which starts all ranks again unless it is 0."""
-        if not self.is_ours:
-            return code
+        if not self.is_ours:  # what has started torchrun may start it again after a signal
+            return code if code in (*_CRASHED, Interrupted.exit_code) else 0
         if os.environ["RANK"] == "0":
             write_json(self._folder / "ending.json", {"code": code})
         return code if code in _CRASHED else 0
