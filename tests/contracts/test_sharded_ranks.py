@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from command import command
-from in_ranks import in_ranks, weights
+from rank_runs import on_ranks, run_ranks, weights
 
 pytestmark = pytest.mark.torch
 
@@ -25,12 +25,8 @@ training: {batch_size: 16, num_epochs: 1, checkpointing: {save_every_n_steps: 10
 metric: {name: perplexity, target: dummy}
 """
 LETTERS = 30_000
-EVERYWHERE = ("--set", "compute.threads=1", "--set", "resume.numerics_changed=record")
-
-
-def ranks(number: int, strategy: str = "fsdp") -> tuple[str, ...]:
-    settings = (f"distributed.strategy={strategy}", f"distributed.num_gpus={number}")
-    return (*EVERYWHERE, *(word for one in settings for word in ("--set", one)))
+ANY_BITS = "resume.numerics_changed=record"
+EVERYWHERE = ("--set", "compute.threads=1", "--set", ANY_BITS)
 
 
 def steps_of(micro_batches: int) -> tuple[str, str]:
@@ -54,8 +50,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_shards_of_which_a_rank_is_killed_train_what_one_process_trains(project: Path) -> None:
     alone = ("--set", "training.gradient_accumulation_steps=2", *EVERYWHERE)
     assert command("train", "small.yaml", "--run", "alone", *alone).code in (0, 3)
-    words = ("train", "small.yaml", "--run", "two", *ranks(2), "--restart", "1")
-    ran = in_ranks(*words, fault="rank1:step.done:19:kill")
+    words = (
+        "train",
+        "small.yaml",
+        "--run",
+        "two",
+        *on_ranks("fsdp", 2, ANY_BITS),
+        "--restart",
+        "1",
+    )
+    ran = run_ranks(*words, fault="rank1:step.done:19:kill")
     assert ran.returncode in (0, 3), ran.stderr
     assert "resumed   at step" in ran.stderr
     assert difference("two", "alone") < 1e-6
@@ -66,8 +70,15 @@ def test_shards_of_which_a_rank_is_killed_train_what_one_process_trains(project:
 @pytest.mark.extended
 def test_a_killed_rank_changes_no_bit(project: Path) -> None:
     for run, fault in (("whole", ""), ("cut", "rank1:ckpt.manifest:3:kill")):
-        ran = in_ranks(
-            "train", "small.yaml", "--run", run, *ranks(2), "--restart", "3", fault=fault
+        ran = run_ranks(
+            "train",
+            "small.yaml",
+            "--run",
+            run,
+            *on_ranks("fsdp", 2, ANY_BITS),
+            "--restart",
+            "3",
+            fault=fault,
         )
         assert ran.returncode in (0, 3), ran.stderr
     assert weights("cut") == weights("whole")
@@ -77,14 +88,21 @@ def test_a_killed_rank_changes_no_bit(project: Path) -> None:
 @pytest.mark.parametrize("then", [(3, "fsdp"), (2, "ddp"), (1, "single")])
 def test_other_ranks_go_on_from_shards(project: Path, then: tuple[int, str]) -> None:
     """Micro-batches of a step are divided unevenly among three."""
-    two = ("train", "small.yaml", "--run", "two", *ranks(2), *steps_of(3))
-    ran = in_ranks(*two, fault="rank0:step.done:7:term")
+    two = ("train", "small.yaml", "--run", "two", *on_ranks("fsdp", 2, ANY_BITS), *steps_of(3))
+    ran = run_ranks(*two, fault="rank0:step.done:7:term")
     assert ran.returncode == 75, ran.stderr
     shutil.copytree("runs/two", "runs/other")
-    assert in_ranks(*two, "--resume").returncode in (0, 3)
+    assert run_ranks(*two, "--resume").returncode in (0, 3)
     number, strategy = then
-    other = ("train", "small.yaml", "--run", "other", "--resume", *ranks(number, strategy))
-    ran = in_ranks(*other, *steps_of(6 // number))
+    other = (
+        "train",
+        "small.yaml",
+        "--run",
+        "other",
+        "--resume",
+        *on_ranks(strategy, number, ANY_BITS),
+    )
+    ran = run_ranks(*other, *steps_of(6 // number))
     assert ran.returncode in (0, 3), ran.stderr
     assert "resumed   at step" in ran.stderr
     assert difference("two", "other") < 1e-6
@@ -95,9 +113,9 @@ def test_averaged_weights_in_bf16_with_few_micro_batches(project: Path) -> None:
     """In a step of fewer micro-batches than ranks, one rank makes a pass that does not count."""
     settings = ("training.average={kind: ema, decay: 0.9}", "training.mixed_precision=bf16")
     words = [word for one in settings for word in ("--set", one)]
-    alone = in_ranks("train", "small.yaml", "--run", "alone", *EVERYWHERE, *words, *steps_of(3))
+    alone = run_ranks("train", "small.yaml", "--run", "alone", *EVERYWHERE, *words, *steps_of(3))
     assert alone.returncode in (0, 3), alone.stderr
-    ran = in_ranks("train", "small.yaml", "--run", "three", *ranks(3), *words)
+    ran = run_ranks("train", "small.yaml", "--run", "three", *on_ranks("fsdp", 3, ANY_BITS), *words)
     assert ran.returncode in (0, 3), ran.stderr
     assert difference("three", "alone") < 1e-4
 
@@ -107,7 +125,7 @@ def test_averaged_weights_in_bf16_with_few_micro_batches(project: Path) -> None:
     ["training.optimizer.name=muon", "training.checkpointing.asynchronous=true"],
 )
 def test_what_shards_cannot_do_is_refused(project: Path, setting: str) -> None:
-    ran = command("train", "small.yaml", *ranks(2), "--set", setting)
+    ran = command("train", "small.yaml", *on_ranks("fsdp", 2, ANY_BITS), "--set", setting)
     assert ran.code == 2
     assert "does not go with shards of a model" in ran.err
     assert not Path("runs").exists()

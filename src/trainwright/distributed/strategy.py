@@ -23,8 +23,8 @@ class Packet(NamedTuple):
     `loss` is the loss summed over `targets`, on a GPU a 0-d tensor that is still there. `nonfinite`
     counts ranks with a non-finite loss; where that stays on a GPU, the sum shows it.
     `out_of_memory` is 0, or the rows of the largest micro-batch of a rank whose memory ran out;
-    `stop` and `save` are requests, 0 for none. The last three are the largest of all ranks, the
-    others sums.
+    `stop` and `save` are requests, and `length` the steps that the run is to be shortened to; 0
+    for none. The last four are the largest of all ranks, the others sums.
     """
 
     loss: float | Tensor
@@ -33,6 +33,7 @@ class Packet(NamedTuple):
     out_of_memory: int = 0
     stop: int = 0
     save: int = 0
+    length: int = 0
 
 
 class Strategy(Protocol):
@@ -171,6 +172,7 @@ def combine_packets(packets: Sequence[Packet]) -> Packet:
         max(packet.out_of_memory for packet in packets),
         max(packet.stop for packet in packets),
         max(packet.save for packet in packets),
+        max(packet.length for packet in packets),
     )
 
 

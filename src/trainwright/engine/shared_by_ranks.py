@@ -28,6 +28,7 @@ from trainwright.checkpoint.store_calls import calls_of
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.distributed.strategy import Strategy
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.job import NoValidation, Validate
 
 
@@ -43,13 +44,18 @@ def gather_text(own: str, strategy: Strategy) -> str:
     return bytes(strategy.gather(codes.to(strategy.device)).tolist()).decode()
 
 
-def share_validation(validate: Validate, strategy: Strategy) -> Validate:
-    """The validation, with the values of rank 0 on every rank: so all take the same branch."""
+def share_validation(
+    validate: Validate, strategy: Strategy, portions: AdaptiveEvalBatch
+) -> Validate:
+    """The validation, whose `portions` the ranks divide, with the values of rank 0 on every rank:
+    so all take the same branch."""
     if strategy.world_size == 1 or isinstance(validate, NoValidation):
         return validate
 
     def validate_together() -> Mapping[str, float]:
-        values: Mapping[str, float] = share_json(dict(validate()), strategy)
+        with portions.share_among(strategy):
+            own = dict(validate())
+        values: Mapping[str, float] = share_json(own, strategy)
         return values
 
     return validate_together

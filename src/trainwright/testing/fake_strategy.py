@@ -177,7 +177,8 @@ def own_batches(work: StepBatches, strategy: Strategy) -> StepBatches:
     the whole step."""
     mine = RankShare(strategy.rank, strategy.world_size).bounds(len(work.micro_batches))
     batches = work.micro_batches[mine] or [work.micro_batches[0].apply(lambda one: one[:0])]
-    return work._replace(micro_batches=batches, first=mine.start)
+    before = [len(batch[0]) for batch in work.micro_batches[: mine.start]]
+    return work._replace(micro_batches=batches, before=before)
 
 
 def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
@@ -192,8 +193,10 @@ def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
     assert (ours.rows, ours.targets, ours.samples) == (alone.rows, alone.targets, alone.samples)
 
 
-def assert_same_weights(ours: Sequence[Tensor], alone: Sequence[Tensor]) -> list[float]:
+def assert_same_weights(
+    ours: Sequence[Tensor], alone: Sequence[Tensor], *, atol: float = _FAR
+) -> list[float]:
     """The weights of a single process, up to rounding; all of them."""
     for one, other in zip(ours, alone, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=_FAR)
+        torch.testing.assert_close(one, other, rtol=0, atol=atol)
     return [value for one in ours for value in one.flatten().tolist()]

@@ -231,7 +231,7 @@ class OptimizerStep:
         try:
             draw: Callable[[int], None] = _keep_drawing
             if self._draws != "as they come":
-                at = (work.samples, strategy.device, work.first)
+                at = (work.samples, strategy.device, len(work.before))
                 draw = partial(key_generators, self._draws, *at)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:

@@ -152,7 +152,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     share = RankShare(strategy.rank, strategy.world_size, strategy.passes_together)
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
-    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name), strategy)
+    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     learning = _learning(section, network, feed)
     map_to_plan = ends.limit.map_to_plan if ends.limit.shortens else None
     updates = build_updates(training, learning, network.state, length, map_to_plan)
@@ -161,7 +161,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     portions = _build_portions(training, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
-    validation = share_validation(validation, strategy)
+    validation = share_validation(validation, strategy, portions)
     saving = build_saving(plan, run, length, strategy, requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
@@ -276,7 +276,7 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
     )
 
 
-def _build_ends(plan: Plan, length: Length, used_seconds: float, strategy: Strategy) -> _Ends:
+def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     contract, delay = plan.contract, EndingDelay(plan.allotment)
     is_timed = plan.allotment.is_made
     reserve = Reserve(plan.allotment.reserve(), (lambda: delay.seconds) if is_timed else None)
@@ -284,9 +284,7 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float, strategy: Strat
     what = name_budget(contract.budget)
     steps = length.most_steps
     is_open = any(choice.path == "training.num_epochs" for choice in plan.choices)
-    # A schedule that follows the clock would differ between ranks.
-    is_alone = strategy.world_size == 1
-    shortens = is_alone and is_open and length.scheduled_steps == steps
+    shortens = is_open and length.scheduled_steps == steps
     seconds = plan.training_seconds
     limit = TimeLimit(seconds, what, reserve, used_seconds, steps, shortens=shortens)
     patience = _patience(contract)
