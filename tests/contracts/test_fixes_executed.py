@@ -78,6 +78,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     ),
     "needs several processes (test_ranks)": (
         "run/ranks/launch.py: ",
+        "run/ranks/kubernetes.py: ",
         "run/request.py: train with the command",
         "distributed/strategy.py: take another norm",
     ),

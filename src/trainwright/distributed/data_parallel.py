@@ -12,6 +12,7 @@ from torch import Tensor, distributed, nn
 
 from trainwright.core.errors import PeerLost
 from trainwright.distributed.rank_share import RankShare
+from trainwright.distributed.rank_watch import describe_lost_peer, wait_for_peers
 from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
@@ -20,8 +21,9 @@ from trainwright.distributed.strategy import (
 )
 from trainwright.distributed.tensor_shards import local_of
 
-LIMIT = timedelta(minutes=5)
-"""How long a rank waits for another in one call, such as while that one compiles its kernels."""
+LIMIT = timedelta(hours=2)
+"""How long a rank waits for another in one call, such as while that one compiles its kernels; a
+frozen one is noticed by `RankWatch`."""
 
 _BUCKET_BYTES = 25 * 2**20
 """Gradients that are summed by one call, as in torch's own data parallelism."""
@@ -166,11 +168,13 @@ def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def notice_lost_peers() -> Iterator[None]:
     """Turns the error of a broken connection into `PeerLost`."""
     try:
-        yield
+        with wait_for_peers():
+            yield
     except (distributed.DistBackendError, distributed.DistNetworkError, RuntimeError) as error:
         if isinstance(error, PeerLost) or not _is_of_a_peer(error):
             raise
-        raise PeerLost(f"another rank has died, or does not answer: {error}"[:500]) from error
+        lost = f"another rank has died, or does not answer: {error}"[:500]
+        raise PeerLost(describe_lost_peer(lost)) from error
 
 
 def _is_of_a_peer(error: RuntimeError) -> bool:
