@@ -302,7 +302,11 @@ CASES = tuple(
             ("training.validate_every_n_tokens=500",),
         ),
         Case("change it to 16", ("model={kind: ft_transformer, width: 18, heads: 8}",)),
-        Case("choose ddp", ("distributed.strategy=fsdp",)),
+        Case(
+            "change it, or take strategy: ddp",
+            ("distributed={strategy: fsdp, num_gpus: 2}", "training.optimizer={name: adafactor}"),
+            does=("training.optimizer.name=adamw", "distributed.strategy=ddp"),
+        ),
         Case(
             "add strategy: ddp, or remove it",
             ("distributed.num_gpus=2",),

@@ -14,11 +14,11 @@ from trainwright.checkpoint.frozen_weights import BaseTensor, NotInBase, place_f
 from trainwright.checkpoint.snapshot_buffers import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json
-from trainwright.distributed.tensor_shards import Place, is_sharded, local_of, place_of
+from trainwright.distributed.tensor_shards import ShardPlace, is_sharded, local_of, place_of
 
 _NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 _NOT_FROZEN: Mapping[str, BaseTensor] = MappingProxyType({})
-_WHOLE: Mapping[str, Place] = MappingProxyType({})
+_WHOLE: Mapping[str, ShardPlace] = MappingProxyType({})
 
 Adopt = Callable[[Tensor, BaseTensor, Tensor], object]
 """Receives a tensor, where a base holds its value, and the value."""
@@ -99,7 +99,7 @@ class Snapshot:
         return self._tensors
 
     @property
-    def shards(self) -> Mapping[str, Place]:
+    def shards(self) -> Mapping[str, ShardPlace]:
         """Where the shards lie, of the tensors of which this rank holds one."""
         return self._shards
 

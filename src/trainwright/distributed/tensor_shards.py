@@ -16,7 +16,7 @@ TENSOR = "tensor"
 """Dimension of a mesh whose ranks divide the matrices of a model."""
 
 
-class Place(NamedTuple):
+class ShardPlace(NamedTuple):
     """Where a shard lies in its tensor: its first index, and the shape of the whole tensor. Of
     ranks that hold the same shard, one writes it."""
 
@@ -38,7 +38,7 @@ def local_of(tensor: Tensor) -> Tensor:
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
-def place_of(tensor: DTensor) -> Place:
+def place_of(tensor: DTensor) -> ShardPlace:
     """Where the shard of this rank lies."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
@@ -48,7 +48,7 @@ def place_of(tensor: DTensor) -> Place:
     at = mesh.get_coordinate()
     assert at is not None, "this rank is in the mesh of its tensors"
     copies = [index for index, one in zip(at, placements, strict=True) if one == Replicate()]
-    return Place(tuple(offset), tuple(tensor.shape), not any(copies))
+    return ShardPlace(tuple(offset), tuple(tensor.shape), not any(copies))
 
 
 def whole_of_parts(tensor: Tensor, parameter: Tensor) -> Tensor:
