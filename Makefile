@@ -19,7 +19,7 @@ SOURCES := src tests benchmarks docs examples
 WORKERS := -n 2 --dist worksteal
 SLOWEST := --durations 10
 
-.PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu services faults clean
+.PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu services faults ranks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -55,6 +55,13 @@ test-extended: env ## run the tests marked extended: pages of the docs, real dat
 
 test-all: env ## run the whole test suite
 	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) $(SLOWEST) --timeout 1500
+
+# With N=1 once.
+N ?= 20
+ranks: env ## the tests of several processes, N=20 times one after the other
+	for number in $$(seq $(N)); do \
+	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest -q $(SLOWEST) tests/conformance/test_strategies.py \
+	tests/contracts/test_ranks.py || exit 1; done
 
 # With BASE=<commit>, by default that of the last commit; RUNS='mlp gpt' names some of the runs.
 BASE ?= HEAD

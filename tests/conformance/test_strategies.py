@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,11 @@ def test_threads(check: str, world_size: int) -> None:
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 @pytest.mark.parametrize("world_size", each(2, [2, 3, 4]))
-def test_processes(world_size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["ddp"])
+def test_processes(strategy: str, world_size: int, tmp_path: Path) -> None:
     from gloo_ranks import check_all
 
-    found = check_all(world_size, tmp_path)
+    found = check_all(strategy, world_size, tmp_path)
     for name in CHECKS:
         of_ranks = [of_rank.get(name, "not reached") for of_rank in found]
         assert not any(isinstance(one, str) for one in of_ranks), (name, of_ranks)
@@ -91,7 +93,7 @@ class Broken:
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
         self._gather = strategy.gather
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         if self._fault != "weights of its own":
             return self._strategy.wrap(model)
         own = [one.detach().clone() for one in model.parameters()]

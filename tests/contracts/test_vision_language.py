@@ -317,7 +317,7 @@ def said_of(folder: Path, name: str, *settings: str) -> str:
         ("aligned", "model.projector.grid=5", "fewer places"),
         ("aligned", "data.vocabulary=bytes", "tokenizer"),
         ("aligned", "data.windows=packed", "windows"),
-        ("aligned", "distributed.num_gpus=2", "several devices"),
+        ("aligned", "distributed.num_gpus=2", "a single process trains on one device"),
         ("aligned", "training.compute.compile=on", "compiled by itself"),
         ("aligned", "training.memory.head_loss=fused", "head_loss: fused"),
         ("aligned", "questions=[{path: x.jsonl}]", "answers no questions"),

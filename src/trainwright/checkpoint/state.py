@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,9 +14,11 @@ from trainwright.checkpoint.frozen_weights import BaseTensor, NotInBase, place_f
 from trainwright.checkpoint.snapshot_buffers import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import Place, is_sharded, local_of, place_of
 
 _NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 _NOT_FROZEN: Mapping[str, BaseTensor] = MappingProxyType({})
+_WHOLE: Mapping[str, Place] = MappingProxyType({})
 
 Adopt = Callable[[Tensor, BaseTensor, Tensor], object]
 """Receives a tensor, where a base holds its value, and the value."""
@@ -33,9 +36,12 @@ class Snapshot:
 
     `frozen` names tensors that training does not change, each with the tensor whose value it has.
     A store that holds the value already gets a reference to it (`in_base`) in place of a copy.
+
+    Of a tensor that is distributed over ranks it holds this rank's shard; `shards` says where that
+    lies.
     """
 
-    __slots__ = ("_adopt", "_in_base", "_tensors", "_values")
+    __slots__ = ("_adopt", "_in_base", "_shards", "_tensors", "_values")
 
     def __init__(
         self,
@@ -48,10 +54,12 @@ class Snapshot:
         places = {name: place_frozen(name, one) for name, one in frozen.items() if name in tensors}
         in_base = {name: at for name, at in places.items() if not isinstance(at, NotInBase)}
         copies = {
-            name: later_copy_of(name, tensor) if name in updated else copy_of(tensor)
-            for name, tensor in tensors.items()
+            name: later_copy_of(name, one) if name in updated else copy_of(one)
+            for name, one in ((name, local_of(tensor)) for name, tensor in tensors.items())
             if name not in in_base
         }
+        shards = {name: place_of(one) for name, one in tensors.items() if is_sharded(one)}
+        self._shards = MappingProxyType(shards) if shards else _WHOLE
         self._tensors = MappingProxyType(copies)
         self._in_base = MappingProxyType(in_base) if in_base else _NOT_FROZEN
         self._adopt: tuple[Mapping[str, BaseTensor], Adopt] = (_NOT_FROZEN, _adopt_nothing)
@@ -89,6 +97,21 @@ class Snapshot:
     def tensors(self) -> Mapping[str, Tensor]:
         """Tensors by name; read-only."""
         return self._tensors
+
+    @property
+    def shards(self) -> Mapping[str, Place]:
+        """Where the shards lie, of the tensors of which this rank holds one."""
+        return self._shards
+
+    def without_shards(self) -> Snapshot:
+        """The same without the tensors of which this rank holds a shard."""
+        if not self._shards:
+            return self
+        whole = copy.copy(self)
+        rest = {name: one for name, one in self._tensors.items() if name not in self._shards}
+        whole._tensors = MappingProxyType(rest)
+        whole._shards = _WHOLE
+        return whole
 
     @property
     def values(self) -> Json:

@@ -8,6 +8,7 @@ actions:
     kill          SIGKILL to this process
     raise         an unexpected exception
     enospc        the error of a full disk
+    oom           the error of a full memory
     delay=0.5     sleep for this many seconds
     term int usr1 the signal to this process
 
@@ -134,7 +135,7 @@ class InjectedFault:
             self._seconds = float(seconds or 0)
         except ValueError:
             raise ValueError(f"{_VARIABLE}: {text!r} is not point:nth:action") from None
-        known = self._action in ("raise", "enospc", "delay", *_SIGNALS)
+        known = self._action in ("raise", "enospc", "oom", "delay", *_SIGNALS)
         if self.point not in get_args(FaultPoint) or not known:
             raise ValueError(f"{_VARIABLE}: {text!r} names no point or action there is")
         self.times = 0
@@ -149,6 +150,8 @@ class InjectedFault:
                 raise FaultInjected(f"at {self.point}, time {self.times}")
             case "enospc":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            case "oom":
+                raise MemoryError(f"injected at {self.point}")
             case "delay":
                 time.sleep(self._seconds)
             case name:

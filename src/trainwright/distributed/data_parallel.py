@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import final
 
@@ -34,13 +34,15 @@ class DataParallel:
     several numbers passes over NaN, and its sums depend on the position in the tensor.
     """
 
+    passes_together = False
+
     def __init__(self, device: torch.device) -> None:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self.device = device
         self._parameters: list[nn.Parameter] = []
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights and buffers of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())
@@ -105,11 +107,28 @@ class DataParallel:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         for bucket in _buckets_of([one.grad for one in trained if one.grad is not None]):
-            flat = torch.cat([gradient.flatten() for gradient in bucket])
-            distributed.all_reduce(flat)
-            parts = torch.split(flat, [gradient.numel() for gradient in bucket])
-            for gradient, part in zip(bucket, parts, strict=True):
+            sizes = [gradient.numel() for gradient in bucket]
+            rest = -sum(sizes) % self.world_size
+            flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
+            self._sum_in_order(flat)
+            parts = torch.split(flat, [*sizes, rest])
+            for gradient, part in zip(bucket, parts, strict=False):
                 gradient.copy_(part.view(gradient.shape))
+
+    def _sum_in_order(self, values: Tensor) -> None:
+        """Sum `values` over the ranks, in place, in their order: as one process adds one gradient
+        to the other. An all-reduce may add them in any order, which makes no difference to two.
+        Their number is a multiple of the ranks."""
+        if self.world_size <= 2:
+            distributed.all_reduce(values)
+            return
+        own = values.view(self.world_size, -1)
+        shares = torch.empty_like(own)
+        distributed.all_to_all_single(shares, own)
+        total = shares[0]
+        for share in shares[1:]:
+            total += share
+        distributed.all_gather(list(own), total)
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:

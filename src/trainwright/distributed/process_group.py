@@ -132,4 +132,9 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
     joined, as for what rank 0 measures by itself."""
     if section.strategy == "single" or not _joined:
         return SingleProcess(device)
+    if section.strategy == "fsdp":
+        # Imported here: it takes a second that other strategies need not wait.
+        from trainwright.distributed.sharded import FullyShard
+
+        return FullyShard(device)
     return DataParallel(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, final
 
@@ -23,8 +23,8 @@ class Packet(NamedTuple):
     `loss` is the loss summed over `targets`, on a GPU a 0-d tensor that is still there. `nonfinite`
     counts ranks with a non-finite loss; where that stays on a GPU, the sum shows it.
     `out_of_memory` is 0, or the rows of the largest micro-batch of a rank whose memory ran out;
-    `stop` and `save` are requests, 0 for none. The last three are the largest of all ranks, the
-    others sums.
+    `stop` and `save` are requests, and `length` the steps that the run is to be shortened to; 0
+    for none. The last four are the largest of all ranks, the others sums.
     """
 
     loss: float | Tensor
@@ -33,6 +33,7 @@ class Packet(NamedTuple):
     out_of_memory: int = 0
     stop: int = 0
     save: int = 0
+    length: int = 0
 
 
 class Strategy(Protocol):
@@ -59,9 +60,14 @@ class Strategy(Protocol):
         """Device of this rank."""
         ...
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    @property
+    def passes_together(self) -> bool:
+        """Whether ranks wait for each other inside a pass, so that all have to make as many."""
+        ...
+
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         """The model to call in forward passes, with the weights of rank 0 on every rank; made once,
-        before the optimizer.
+        before the optimizer. `blocks` are the parts of it that follow one another.
 
         Raises:
             Mistake: the ranks cannot train it as one process would.
@@ -103,11 +109,12 @@ class SingleProcess:
 
     rank = 0
     world_size = 1
+    passes_together = False
 
     def __init__(self, device: torch.device = _CPU) -> None:
         self.device = device
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model itself."""
         return model
 
@@ -165,6 +172,7 @@ def combine_packets(packets: Sequence[Packet]) -> Packet:
         max(packet.out_of_memory for packet in packets),
         max(packet.stop for packet in packets),
         max(packet.save for packet in packets),
+        max(packet.length for packet in packets),
     )
 
 

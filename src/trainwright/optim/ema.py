@@ -9,6 +9,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from trainwright.distributed.tensor_shards import local_of
+
 
 @final
 class EMA:
@@ -28,6 +30,9 @@ class EMA:
         named = {**self.parameters, **dict(model.named_buffers())}
         self._live = {name: one.detach() for name, one in named.items() if one.is_floating_point()}
         self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}
+        # What this rank holds of them, in the same memory.
+        self._held = [local_of(one) for one in self.mean.values()]
+        self._held_live = [local_of(one) for one in self._live.values()]
         self.decay = decay
         self._share = 1 - decay
 
@@ -36,13 +41,12 @@ class EMA:
 
         `dropped` is 0 or 1; as a tensor on the device it is not read.
         """
-        means, live = list(self.mean.values()), list(self._live.values())
         if not isinstance(dropped, Tensor):
             if not dropped:
-                torch._foreach_lerp_(means, live, self._share)
+                torch._foreach_lerp_(self._held, self._held_live, self._share)
             return
         share = self._share * (1 - dropped)
-        for mean, now in zip(means, live, strict=True):
+        for mean, now in zip(self._held, self._held_live, strict=True):
             mean.lerp_(now, share.to(mean.dtype))
 
     def evaluated(self) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -70,6 +70,10 @@ class NetworkScorer:
         self._model = model
         self._portions = portions or AdaptiveEvalBatch()
 
+    def of(self, model: nn.Module) -> NetworkScorer:
+        """The same of another network of this shape."""
+        return NetworkScorer(self._section, self._shape, self._target, model, self._portions)
+
     @property
     def network(self) -> nn.Module:
         """The network, in evaluation mode."""
@@ -123,8 +127,12 @@ class NetworkScorer:
         assert head is not None, "a model without a state was refused"
         given = inputs.take(order) if len(order) else inputs
         with reading_state(head) as state:
-            blocks = [state().float().cpu() for _ in self._outputs(given)]
-        states: npt.NDArray[np.float32] = torch.cat(blocks).numpy()
+
+            def read_state(rows: slice) -> Tensor:
+                self._output(given, rows)
+                return state().float().cpu()
+
+            states = self._portions.score_each(self._slices(given), read_state).numpy()
         return states[np.argsort(order, kind="stable")] if len(order) else states
 
     @property
@@ -176,47 +184,55 @@ class NetworkScorer:
         if self._target.task == "generation":
             segments = TokenInputs.of_kind(inputs.segments)
             return inputs.from_likelihoods(self.segment_nll(segments, inputs.beside_segments))
-        return self._finish(self._outputs(inputs))
-
-    def _outputs(self, inputs: Inputs) -> Iterator[Tensor]:
-        parameter = next(self._model.parameters())
-        rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
-        for start in range(0, len(inputs), rows):
-            arrays = inputs.arrays(start, start + rows)
-            tensors = [_argument(array, parameter) for array in arrays.values()]
-            yield call_model(self._model, tuple(arrays), tensors)
-
-    def _finish(self, blocks: Iterator[Tensor]) -> Floats:
-        outputs = [block.double().cpu() for block in blocks]
-        if not outputs:
+        if not len(inputs):
             return np.zeros((0, self._shape.outputs))
-        return self._link.scores(torch.cat(outputs)).numpy()
+        outputs = self._portions.score_each(
+            self._slices(inputs), lambda rows: self._output(inputs, rows).double().cpu()
+        )
+        return self._link.scores(outputs).numpy()
+
+    def _slices(self, inputs: Inputs) -> list[slice]:
+        """The rows of each pass."""
+        rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
+        return [slice(start, start + rows) for start in range(0, len(inputs), rows)]
+
+    def _output(self, inputs: Inputs, rows: slice) -> Tensor:
+        """Outputs of the network for some rows."""
+        parameter = next(self._model.parameters())
+        arrays = inputs.arrays(rows.start, rows.stop)
+        tensors = [_argument(array, parameter) for array in arrays.values()]
+        return call_model(self._model, tuple(arrays), tensors)
 
     def segment_nll(self, inputs: TokenInputs, beside: Beside = _nothing_beside) -> Floats:
         """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]; `beside` are
         the arguments of the network behind the tokens of some segments."""
         context = self._section.context_length
+        tokens = min(_TOKENS, _LOGITS // self._logits_of_a_token())
+        parts: list[EvalWindows] = []
+        for windows in cut_windows(inputs, context):
+            rows = self._portions.rows(min(max(1, tokens // context), len(windows.starts)))
+            starts = range(0, len(windows.starts), rows)
+            parts += [windows.between(start, start + rows) for start in starts]
+        scores = np.zeros(len(inputs))
+        if parts:
+            sums = self._portions.score_each(parts, partial(self._window_nll, beside)).numpy()
+            np.add.at(scores, np.concatenate([part.segments for part in parts]), sums)
+        return scores[:, None]
+
+    def _window_nll(self, beside: Beside, windows: EvalWindows) -> Tensor:
+        """Negative log-likelihood of the scored tokens of each window, summed, [W]."""
         parameter = next(self._model.parameters())
         device = parameter.device
-        scores = np.zeros(len(inputs))
-        tokens = min(_TOKENS, _LOGITS // self._logits_of_a_token())
-        most = max(1, tokens // context)
-        for windows in cut_windows(inputs, context):
-            rows = self._portions.rows(min(most, len(windows.starts)))
-            for start in range(0, len(windows.starts), rows):
-                part = windows.between(start, start + rows)
-                more = [_argument(one, parameter) for one in beside(part.segments).values()]
-                logits = self._model(_tokens(part, 0, device), *more)[:, -part.predicted :]
-                target = _tokens(part, 1, device)[:, -part.predicted :]
-                nll = functional.cross_entropy(
-                    logits.float().flatten(0, 1), target.flatten(), reduction="none"
-                )
-                each = nll.view(len(part.starts), -1).double()
-                if not isinstance(part.mask, str):
-                    each = each * torch.from_numpy(part.counted()).to(device)
-                sums = each.sum(dim=1).cpu().numpy()
-                np.add.at(scores, part.segments, sums)
-        return scores[:, None]
+        more = [_argument(one, parameter) for one in beside(windows.segments).values()]
+        logits = self._model(_tokens(windows, 0, device), *more)[:, -windows.predicted :]
+        target = _tokens(windows, 1, device)[:, -windows.predicted :]
+        nll = functional.cross_entropy(
+            logits.float().flatten(0, 1), target.flatten(), reduction="none"
+        )
+        each = nll.view(len(windows.starts), -1).double()
+        if not isinstance(windows.mask, str):
+            each = each * torch.from_numpy(windows.counted()).to(device)
+        return each.sum(dim=1).cpu()
 
     def _logits_of_a_token(self) -> int:
         """More than the tokens of the data where a base knows more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, final
 
@@ -45,13 +45,14 @@ class FakeStrategy:
     def __init__(self, rank: int, group: FakeRanks) -> None:
         self.rank = rank
         self.world_size = group.world_size
+        self.passes_together = False
         self.device = torch.device("cpu")
         self.packets = 0
         self._group = group
         self._parameters: list[nn.Parameter] = []
         self._has_open_pass = False
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights of rank 0."""
         refuse_batch_norm(model, self.world_size)
         self._parameters = list(model.parameters())
@@ -176,7 +177,8 @@ def own_batches(work: StepBatches, strategy: Strategy) -> StepBatches:
     the whole step."""
     mine = RankShare(strategy.rank, strategy.world_size).bounds(len(work.micro_batches))
     batches = work.micro_batches[mine] or [work.micro_batches[0].apply(lambda one: one[:0])]
-    return work._replace(micro_batches=batches, first=mine.start)
+    before = [len(batch[0]) for batch in work.micro_batches[: mine.start]]
+    return work._replace(micro_batches=batches, before=before)
 
 
 def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
@@ -191,8 +193,10 @@ def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
     assert (ours.rows, ours.targets, ours.samples) == (alone.rows, alone.targets, alone.samples)
 
 
-def assert_same_weights(ours: Sequence[Tensor], alone: Sequence[Tensor]) -> list[float]:
+def assert_same_weights(
+    ours: Sequence[Tensor], alone: Sequence[Tensor], *, atol: float = _FAR
+) -> list[float]:
     """The weights of a single process, up to rounding; all of them."""
     for one, other in zip(ours, alone, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=_FAR)
+        torch.testing.assert_close(one, other, rtol=0, atol=atol)
     return [value for one in ours for value in one.flatten().tolist()]

@@ -1,4 +1,5 @@
-"""Conformance checks of distribution strategies: rows that are gathered, and a loss over them."""
+"""Conformance checks of distribution strategies: rows that are gathered, a loss over them, and
+evaluations that the ranks divide."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
 from trainwright.engine.update.step import OptimizerStep
@@ -54,6 +56,46 @@ def check_shared_loss(strategy: Strategy) -> Sequence[float]:
     for work in _pairs(2):
         assert_same_outcome(ours.make(work), alone.make(work))
     return [*told, *assert_same_weights(ours.weights(), alone.weights())]
+
+
+def check_evaluation(strategy: Strategy) -> Sequence[float]:
+    """Each rank makes its share of the passes, and has the scores of all rows in their order; also
+    where there are fewer portions than ranks. Once memory runs out on the last rank: then all
+    repeat the evaluation with half of the rows."""
+    rows = torch.arange(36.0, dtype=torch.float64).view(18, 2)
+    told: list[float] = []
+    for most, fails in ((18, False), (4, False), (18, True), (4, True)):
+        portions = AdaptiveEvalBatch()
+        scorer = _Scorer(fails and strategy.rank == strategy.world_size - 1)
+
+        def evaluate() -> Tensor:
+            return portions.score_each(torch.split(rows, portions.rows(most)), scorer)  # noqa: B023
+
+        with portions.share_among(strategy):
+            assert torch.equal(portions.complete(evaluate), rows.sin())
+            scorer.passes = 0
+            assert torch.equal(evaluate(), rows.sin())
+        assert portions.rows(most) == (most // 2 if fails else most)
+        passes = -(-len(rows) // portions.rows(most))
+        assert scorer.passes == -(-passes // strategy.world_size)
+        told.append(passes)
+    return told
+
+
+@final
+class _Scorer:
+    """Scores rows, and counts its passes; with `fails`, memory runs out in the first one."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+        self.passes = 0
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        self.passes += 1
+        if self._fails:
+            self._fails = False
+            raise RuntimeError(NO_MEMORY)
+        return rows.sin()
 
 
 @final

@@ -14,9 +14,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.core.progress import StopFlag
+from trainwright.core.progress import Progress, StopFlag
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
@@ -25,21 +24,38 @@ from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
 from trainwright.objective.losses import LossSum
+from trainwright.optim.schedule import Knob
 from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
     assert_same_outcome,
     assert_same_weights,
     network_of_rank,
-    own_batches,
 )
 from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
-from trainwright.testing.gather_conformance import check_gather, check_shared_loss
-from trainwright.testing.trained_network import TrainedNetwork, masked_errors, masked_steps
+from trainwright.testing.gather_conformance import (
+    check_evaluation,
+    check_gather,
+    check_shared_loss,
+)
+from trainwright.testing.trained_network import (
+    RankRows,
+    TrainedNetwork,
+    masked_errors,
+    masked_steps,
+)
+from trainwright.testing.training_conformance import (
+    check_clipping_by_value,
+    check_cut_run,
+    check_other_ranks,
+    check_precision,
+    check_tied_weights,
+)
 from trainwright.testing.trap_conformance import (
     check_batch_norm,
     check_dropout,
     check_gradient_layout,
+    check_order_of_sums,
     check_thawed_layers,
 )
 from trainwright.tracking.events import Event, Saved, StepKept, read_number
@@ -116,10 +132,10 @@ def check_packet(strategy: Strategy) -> Sequence[float]:
     largest of what memory, stop and save say."""
     first, last = strategy.rank == 0, strategy.rank == strategy.world_size - 1
     _pass(strategy)
-    told = strategy.reduce(Packet(0.5, 3, int(last), 0, 2 if first else 0, int(last)))
+    told = strategy.reduce(Packet(0.5, 3, int(last), 0, 2 if first else 0, int(last), 7 * first))
     size = strategy.world_size
     assert (told.loss, told.targets, told.nonfinite) == (0.5 * size, 3 * size, 1)
-    assert (told.out_of_memory, told.stop, told.save) == (0, 2, 1)
+    assert (told.out_of_memory, told.stop, told.save, told.length) == (0, 2, 1, 7)
     _pass(strategy)
     told = strategy.reduce(Packet(0.0, 0, out_of_memory=5 if last else 0))
     assert told.out_of_memory == 5
@@ -196,22 +212,53 @@ def check_stop_by_the_clock(strategy: Strategy) -> Sequence[float]:
     return [steps]
 
 
+def check_shortened(strategy: Strategy) -> Sequence[float]:
+    """A schedule is shortened to the steps that fit, by the clock of rank 0, on all ranks after
+    the same step; it ends with its last rate."""
+    requests, planned, made = RankRequests(strategy), 1000, list[float]()
+    seconds = 1.0 if strategy.rank == 0 else 0.0
+    limit = TimeLimit(
+        40.0,
+        "the budget",
+        planned_steps=planned,
+        shortens=True,
+        clock=lambda: seconds * len(made),
+    )
+
+    def note(progress: Progress) -> None:
+        made.append(limit.map_to_plan(progress.step))
+
+    kind, steps, _ = _run(strategy, requests, (requests.clock(limit),), StopFlag(), knobs=(note,))
+    assert (kind, steps) == ("budget", len(made))
+    assert made[:5] == [0, 1, 2, 3, 4]
+    assert made[-1] == planned - 1
+    return made
+
+
 CHECKS: Mapping[str, Check] = {
     "protocol": check_protocol,
     "update": check_update,
     "uneven targets": check_uneven_targets,
     "nonfinite": check_nonfinite,
+    "clipping by value": check_clipping_by_value,
+    "tied weights": check_tied_weights,
+    "precision": check_precision,
+    "resume": check_cut_run,
+    "other ranks": check_other_ranks,
     "gradient layout": check_gradient_layout,
     "thawed layers": check_thawed_layers,
+    "order of sums": check_order_of_sums,
     "batch norm": check_batch_norm,
     "dropout": check_dropout,
     "packet": check_packet,
     "gather": check_gather,
     "shared loss": check_shared_loss,
+    "evaluation": check_evaluation,
     "out of memory": check_out_of_memory,
     "exhausted memory": check_exhausted_memory,
     "stop on a signal": check_stop_on_a_signal,
     "stop by the clock": check_stop_by_the_clock,
+    "shortened": check_shortened,
 }
 """All checks by name."""
 
@@ -241,26 +288,6 @@ def _fail(_: Tensor) -> None:
 
 
 @final
-class _RankRows:
-    """This rank's micro-batches of the same steps again and again."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
-        self._made = 0
-
-    def next_step(self) -> StepBatches:
-        """Rows of the next step."""
-        works = masked_steps(2 * self._strategy.world_size)
-        self._made += 1
-        return own_batches(works[(self._made - 1) % len(works)], self._strategy)
-
-    def seek(self, samples: int) -> None:
-        """Begin anew."""
-        assert samples == 0
-        self._made = 0
-
-
-@final
 class _Reacting:
     def __init__(self, react: Callable[[Event], None]) -> None:
         self.observe = react
@@ -272,14 +299,16 @@ def _run(
     rules: tuple[StopRule, ...],
     flag: StopFlag,
     react: Callable[[Event], None] = lambda _: None,
+    knobs: tuple[Knob, ...] = (),
 ) -> tuple[str, int, list[int]]:
     """How a run ended, after which step, and the steps that it saved."""
     trained, seen = TrainedNetwork(strategy), RecordingObserver()
     job = Job(
         model=trained.model,
-        feed=_RankRows(strategy),
+        feed=RankRows(strategy, 2 * strategy.world_size),
         step=trained.step.carrying(requests),
         stop_rules=rules,
+        knobs=knobs,
         observers=(seen, _Reacting(react)),
         checkpoints=MemoryCheckpoints(),
         checkpoint_every=requests.signalled_save(SaveRequested(flag)),

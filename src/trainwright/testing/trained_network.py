@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Strategy
+from trainwright.engine.execution.precision import Precision
+from trainwright.engine.update.gradient_clipping import Clipping
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.testing.fake_strategy import STEP_ROWS, network_of_rank, own_batches
@@ -30,16 +32,25 @@ class TrainedNetwork:
         max_norm: float = math.inf,
         objective: Objective | None = None,
         *,
+        clipping: Clipping | None = None,
+        precision: Precision | None = None,
+        network: Callable[[int], nn.Module] = network_of_rank,
         frozen: bool = False,
     ) -> None:
         self._strategy = strategy
-        network = network_of_rank(strategy.rank)
-        next(network.children()).requires_grad_(not frozen)
-        self.model = strategy.wrap(network)
+        own = network(strategy.rank)
+        next(own.children()).requires_grad_(not frozen)
+        self.model = strategy.wrap(own)
         # Without it Adam would make a full step of a gradient that is rounding alone.
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
         self.step = OptimizerStep(
-            self.model, objective or masked_errors, optimizer, max_norm=max_norm, strategy=strategy
+            self.model,
+            objective or masked_errors,
+            self.optimizer,
+            max_norm=max_norm,
+            clipping=clipping,
+            precision=precision,
+            strategy=strategy,
         )
 
     def make(self, work: StepBatches) -> StepOutcome:
@@ -71,3 +82,35 @@ def masked_steps(accumulate: int) -> Sequence[StepBatches]:
         batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
         works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
     return works
+
+
+@final
+class RankRows:
+    """This rank's micro-batches of the same steps again and again; `accumulate` of all ranks."""
+
+    def __init__(self, strategy: Strategy, accumulate: int) -> None:
+        self._strategy = strategy
+        self._works = masked_steps(accumulate)
+        self._made = 0
+
+    def next_step(self) -> StepBatches:
+        """Rows of the next step."""
+        self._made += 1
+        return own_batches(self._works[(self._made - 1) % len(self._works)], self._strategy)
+
+    def seek(self, samples: int) -> None:
+        """Go on behind so many rows of the first round."""
+        self._made = [0, *(work.samples for work in self._works)].index(samples)
+
+
+def tied_network(rank: int) -> nn.Module:
+    """Two layers of one weight, and a third."""
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(3, 2)).double()
+    draw = torch.Generator().manual_seed(rank)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            values = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
+            parameter.copy_(values / 3)
+    return model

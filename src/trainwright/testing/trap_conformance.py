@@ -42,7 +42,8 @@ def check_gradient_layout(strategy: Strategy) -> Sequence[float]:
             assert parameter.grad is not None
             assert parameter.grad.stride() == parameter.stride()
         updated.append([one.detach().clone() for one in model.parameters()])
-    return assert_same_weights(*updated)
+    ours, alone = updated
+    return assert_same_weights(ours, alone)
 
 
 def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
@@ -57,6 +58,17 @@ def check_thawed_layers(strategy: Strategy) -> Sequence[float]:
             for trained in (ours, alone):
                 trained.model.requires_grad_(True)
         assert_same_outcome(ours.make(work), alone.make(work))
+    return assert_same_weights(ours.weights(), alone.weights())
+
+
+def check_order_of_sums(strategy: Strategy) -> Sequence[float]:
+    """As many micro-batches as ranks: the weights of a single process to the last bit, although an
+    all-reduce may add in another order at each position."""
+    ours, alone = TrainedNetwork(strategy), TrainedNetwork(SingleProcess())
+    for work in masked_steps(strategy.world_size):
+        ours.make(work)
+        alone.make(work)
+    assert all(map(torch.equal, ours.weights(), alone.weights()))
     return assert_same_weights(ours.weights(), alone.weights())
 
 
@@ -83,7 +95,8 @@ def check_dropout(strategy: Strategy) -> Sequence[float]:
         for work in masked_steps(2 * strategy.world_size):
             trained.make(work)
         updated.append(trained.weights())
-    return assert_same_weights(*updated)
+    ours, alone = updated
+    return assert_same_weights(ours, alone)
 
 
 def _squares(model: nn.Module, batch: Batch) -> LossSum:

@@ -86,7 +86,7 @@ def test_the_ranks_have_the_micro_batches_of_one_process(world_size: int) -> Non
         for work in works:
             assert work[1:5] == whole[1:5], "targets, rows, cursor and epoch are those of all"
             own = [batch for batch in work.micro_batches if len(batch[0])]
-            assert work.first == len(batches) or not own
+            assert list(work.before) == [len(one[0]) for one in batches] or not own
             assert len(own) == len(work.micro_batches) or len(work.micro_batches) == 1
             batches += own
         for found, expected in zip(batches, whole.micro_batches, strict=True):

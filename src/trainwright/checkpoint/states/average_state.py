@@ -7,6 +7,7 @@ from typing import final
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.module_state import check_same_layout, frozen_parameters
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 from trainwright.optim.ema import EMA
 from trainwright.optim.plateau import Plateau
 from trainwright.optim.swa import SWA
@@ -58,7 +59,7 @@ def _snapshot_of(mean: EMA | SWA, values: Json = None) -> Snapshot:
 def _restore(mean: EMA | SWA, snapshot: Snapshot) -> None:
     check_same_layout("mean of the weights", mean.mean, snapshot.tensors)
     for name, one in mean.mean.items():
-        one.copy_(snapshot.tensors[name])
+        write_into(one, snapshot.tensors[name])
 
 
 @final

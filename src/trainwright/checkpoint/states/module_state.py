@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 
 _SHOWN = 5
 _EXTRA = "extra"
@@ -147,7 +148,7 @@ class ModuleState:
                 if is_extra_state(name):
                     self._set_extra(name, snapshot.tensors[name].clone())
                 else:
-                    tensor.copy_(snapshot.tensors[name])
+                    write_into(tensor, snapshot.tensors[name])
         for name, value in found_extra.items():
             self._set_extra(name, value)
         snapshot.adopt_frozen(first)

@@ -12,6 +12,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.module_state import check_same_names
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.distributed.tensor_shards import write_into
 from trainwright.optim.optimizer_protocol import Optimizer
 
 _OPTION = "option"
@@ -118,7 +119,8 @@ class OptimizerState:
                 live[key] = _into(live[key], value)
             elif value.shape == parameter.shape:
                 made = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
-                live[key] = made.copy_(value)
+                write_into(made, value)
+                live[key] = made
             else:
                 # Counters stay on the host unless the kernel reads them on the device; factors and
                 # scales whose shape is not the parameter's are on the device of the kernel too.
@@ -152,6 +154,6 @@ def _unnamed(group: int, parameter: Tensor) -> Mistake:
 
 def _into(live: Any, value: Tensor) -> Tensor:
     if isinstance(live, Tensor) and live.dtype == value.dtype and live.shape == value.shape:
-        with torch.no_grad():
-            return live.copy_(value)
+        write_into(live, value)
+        return live
     return value.clone()

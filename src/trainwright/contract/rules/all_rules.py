@@ -250,7 +250,5 @@ def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
 
 def _distributed(contract: Contract) -> Iterator[Problem]:
     section = contract.distributed
-    if section.strategy == "fsdp":
-        yield _not_available("shards of a model", "distributed.strategy", "fsdp", "choose ddp")
     if section.backend == "nccl":
         yield _not_available("a backend by name", "distributed.backend", "nccl", "choose auto")

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Problem
 
+_BY_NUMBER = ("adamw", "adam", "lion", "sgd", "schedule_free_adamw")
+"""Optimizers that update each number by itself."""
+
 
 def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Several processes train one network, by steps that all of them make."""
@@ -54,6 +57,8 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="off with several processes",
             fix="change it to off",
         )
+    if strategy == "fsdp":
+        yield from _check_shards(contract)
     if contract.tune != "off":
         yield Problem(
             "the trials of a search are trained by one process each",
@@ -62,3 +67,37 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="single, with trials at a time in tune.parallel",
             fix="change it to single",
         )
+
+
+def _check_shards(contract: Contract) -> Iterator[Problem]:
+    """What cannot be done with shards of a model, or has not been tried with them."""
+    training, path = contract.training, "training"
+    memory, optimizer = training.memory, training.optimizer.name
+    thaws = [name for name, until in training.freeze.items() if until != "always"]
+    asynchronous, offloads = training.checkpointing.asynchronous, memory.offload_optimizer
+    for is_so, field, found, expected in (
+        (optimizer not in _BY_NUMBER, "optimizer.name", optimizer, ", ".join(_BY_NUMBER)),
+        (asynchronous, "checkpointing.asynchronous", "true", "false"),
+        (bool(thaws), "freeze", f"{', '.join(thaws)}, thawed later", "always"),
+        (memory.head_loss == "fused", "memory.head_loss", "fused", "separate"),
+        (offloads, "memory.offload_optimizer", "true", "false"),
+        (memory.offload_activations is True, "memory.offload_activations", "true", "false"),
+        (training.compute.compile == "on", "compute.compile", "on", "off"),
+        (training.mixed_precision == "fp8", "mixed_precision", "fp8", "bf16 or fp32"),
+    ):
+        if is_so:
+            yield _not_sharded(f"{path}.{field}", found, expected)
+    if contract.task == "retrieval":
+        yield _not_sharded("task", contract.task, "another one")
+    if contract.tracking.inspect != "off":
+        yield _not_sharded("tracking.inspect", "on", "off")
+
+
+def _not_sharded(path: str, found: str, expected: str) -> Problem:
+    return Problem(
+        "it does not go with shards of a model (strategy: fsdp)",
+        path=path,
+        found=found,
+        expected=expected,
+        fix="change it, or take strategy: ddp",
+    )

@@ -66,8 +66,8 @@ class Distributed(Section):
     with N times their `gradient_accumulation_steps`."""
 
     strategy: Literal["single", "ddp", "fsdp"] = "single"
-    """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: the model
-    sharded."""
+    """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: each device holds a
+    shard of every weight, gradient and moment, and gathers a block when it needs it."""
 
     num_gpus: Auto | Count = "auto"
     """Devices: GPUs, or processes on a machine without one. `auto`: the GPUs of this machine; one

@@ -36,8 +36,9 @@ class StepBatches(NamedTuple):
     `targets` and `rows` are those of all micro-batches and ranks; the summed loss is divided by
     `targets`. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
     `wait_seconds` how long the step had to wait for its rows. `places` are the numbers of the first
-    tensors where targets are counted, of a text its places with the padding, and else 0. `first` is
-    the index of this rank's first micro-batch among those of all ranks.
+    tensors where targets are counted, of a text its places with the padding, and else 0. `before`
+    are the rows of each micro-batch of the ranks before this one. The last micro-batch is `idle` if
+    other ranks have one more: its pass keeps up with theirs, and counts for nothing.
     """
 
     micro_batches: Sequence[Batch]
@@ -47,7 +48,8 @@ class StepBatches(NamedTuple):
     epoch: int
     wait_seconds: float
     places: int = 0
-    first: int = 0
+    before: Sequence[int] = ()
+    idle: bool = False
 
 
 class Collate(Protocol):
@@ -84,7 +86,8 @@ _AS_STORED = AsStored()
 
 class _Block(NamedTuple):
     """Whole steps whose rows are fetched together: the number of rows of each step, all of them and
-    those of this rank; the sizes of its micro-batches of each step, and the index of the first."""
+    those of this rank; by step the sizes of its micro-batches, and of those of earlier ranks, and
+    whether its last is idle."""
 
     start: int
     epoch: int
@@ -92,7 +95,8 @@ class _Block(NamedTuple):
     of_all_ranks: Positions
     rows: Positions
     cuts: list[Sequence[int]]
-    firsts: list[int]
+    before: list[Sequence[int]]
+    idle: list[bool]
 
 
 def _too_small(name: str, value: int) -> Mistake:
@@ -280,15 +284,16 @@ class Feed:
         micro = iter(parts)
         samples = block.start
         self._ready = []
-        for rows, cut, first in zip(block.steps, block.cuts, block.firsts, strict=True):
+        each = zip(block.steps, block.cuts, block.before, block.idle, strict=True)
+        for rows, cut, before, idle in each:
             batches = list(islice(micro, len(cut)))
             samples += rows
             targets, places = rows, 0
             if counts:
                 targets = sum(map(self._count, batches))
                 places = sum(batch[0].numel() for batch in batches)
-            work = StepBatches(batches, targets, rows, samples, block.epoch, 0.0, places, first)
-            self._ready.append(work)
+            at = (samples, block.epoch, 0.0, places, before, idle)
+            self._ready.append(StepBatches(batches, targets, rows, *at))
         if self._share.world_size > 1:
             if counts and self._targets_of is one_a_row:
                 raise _targets_unknown()
@@ -320,16 +325,24 @@ class Feed:
         rows = self.order.at(epoch, offset, offset + sum(steps))
         cuts = self._cut(steps, rows)
         if self._share.world_size == 1:
-            return _Block(start, epoch, steps, rows, rows, cuts, [0] * len(steps))
-        own_rows, own_cuts, firsts, at = [], list[Sequence[int]](), [], 0
+            count = len(steps)
+            return _Block(start, epoch, steps, rows, rows, cuts, [()] * count, [False] * count)
+        own_rows, own_cuts, of_earlier = [], list[Sequence[int]](), list[Sequence[int]]()
+        idle, at = list[bool](), 0
         for cut in cuts:
             mine = self._share.bounds(len(cut))
-            own_cuts.append(cut[mine] or (0,))
-            before = at + sum(cut[: mine.start])
-            own_rows.append(rows[before : before + sum(own_cuts[-1])])
-            firsts.append(mine.start)
+            own = list(cut[mine])
+            of_earlier.append(cut[: mine.start])
+            first = at + sum(of_earlier[-1])
+            own_rows.append(rows[first : first + sum(own)])
+            idle.append(self._share.is_even and len(own) < self._share.most(len(cut)))
+            if idle[-1]:
+                own.append(1)
+                own_rows.append(rows[at : at + 1])
+            own_cuts.append(own or (0,))
             at += sum(cut)
-        return _Block(start, epoch, steps, rows, np.concatenate(own_rows), own_cuts, firsts)
+        fetched = np.concatenate(own_rows)
+        return _Block(start, epoch, steps, rows, fetched, own_cuts, of_earlier, idle)
 
     def _ask(self, blocks: int) -> None:
         """Have so many blocks under way. Where they begin follows from the cursor alone."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Literal, TypeVar, final
+
+import torch
+from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
+from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.oom import give_back_memory, is_out_of_memory
 from trainwright.tracking.events import Event, Noted
 
 Result = TypeVar("Result")
+Portion = TypeVar("Portion")
+
+_FAILED = -1
 
 
 def _untold(_event: Event) -> None:
@@ -24,7 +32,7 @@ class AdaptiveEvalBatch:
 
     An evaluation returns a sum over rows or a list of rows, and in evaluation mode rows do not
     interact. A smaller batch therefore gives the same numbers up to the order of summation. A
-    failed evaluation is repeated from its start.
+    failed evaluation is repeated from its start, by all ranks that share it.
 
     The state is the batch limit, so a resumed run makes the same passes.
 
@@ -48,6 +56,16 @@ class AdaptiveEvalBatch:
         self._tell = tell
         self._most_rows = math.inf
         self._taken = 0
+        self._strategy: Strategy = SingleProcess()
+
+    @contextmanager
+    def share_among(self, strategy: Strategy) -> Iterator[None]:
+        """The ranks divide the evaluations inside the block, which all of them make."""
+        self._strategy = strategy
+        try:
+            yield
+        finally:
+            self._strategy = SingleProcess()
 
     def rows(self, wanted: int) -> int:
         """Rows per pass for an evaluation that asks for `wanted`; at least one."""
@@ -73,6 +91,36 @@ class AdaptiveEvalBatch:
             # alive.
             give_back_memory()
             self._halve(why)
+
+    def score_each(self, portions: Sequence[Portion], score: Callable[[Portion], Tensor]) -> Tensor:
+        """What `score` returns for each portion, [n, ...] on a CPU, concatenated in their order;
+        inside `complete`. Of several ranks each scores some portions, and all get the result.
+
+        Raises:
+            MemoryError: memory ran out on another rank.
+        """
+        strategy, ranks = self._strategy, self._strategy.world_size
+        if ranks == 1:
+            return torch.cat([score(portion) for portion in portions])
+        own = portions[strategy.rank :: ranks]
+        # As many passes on each rank: a rank may need the others for its own.
+        missing = -(-len(portions) // ranks) - len(own)
+        try:
+            scores = [score(portion) for portion in own]
+            scores += [score(portions[0])[:0] for _ in range(missing)]
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                strategy.gather(torch.tensor([_FAILED], device=strategy.device))
+            raise
+        sizes = torch.tensor([len(one) for one in scores], device=strategy.device)
+        of_all = strategy.gather(sizes).tolist()
+        if _FAILED in of_all:
+            raise MemoryError("memory ran out on another rank")
+        rows = strategy.gather(torch.cat(scores).to(strategy.device)).cpu()
+        blocks = torch.split(rows, of_all)
+        return torch.cat(
+            [block for at in range(len(scores)) for block in blocks[at :: len(scores)]]
+        )
 
     def snapshot(self) -> Snapshot:
         """Batch limit."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.signals.network_inspection import group_of
 from trainwright.engine.signals.telemetry import Window
 from trainwright.tracking.events import Number
@@ -29,7 +30,8 @@ class DeadUnits:
     usually a ReLU, passes no gradient for any row (gradients that are exactly 0, as counted by
     AUTOTRAINER: Zhang et al. 2021, ICSE, section III). The bias distinguishes a layer with dead
     units from its successor, whose weights have no gradient either because its inputs are all zero.
-    Before the third measured step, and for frozen layers, the share is 0.
+    Before the third measured step, and for frozen layers, the share is 0. Layers in shards
+    are not measured.
 
     It needs no activation hooks: one pass over the gradients of a step. The state is the number of
     measured steps since each unit last had a gradient.
@@ -39,7 +41,7 @@ class DeadUnits:
         self._layers = [
             (f"{path}.weight" if path else "weight", module)
             for path, module in model.named_modules()
-            if isinstance(module, _UNITS)
+            if isinstance(module, _UNITS) and not is_sharded(module.weight)
         ]
         self._silent = {
             name: torch.zeros(len(layer.weight), dtype=torch.int32, device=layer.weight.device)
@@ -77,4 +79,5 @@ class DeadUnits:
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the counts."""
         for name, silent in self._silent.items():
-            silent.copy_(snapshot.tensors[name])
+            if name in snapshot.tensors:  # ranks that held shards have not counted
+                silent.copy_(snapshot.tensors[name])

@@ -1,24 +1,24 @@
-"""Stop and save requests of one rank, carried to all ranks by the packet of a step."""
+"""What one rank asks of all, carried to them by the packet of a step: to stop, to save, to make
+fewer steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, final
+from typing import final
 
 from trainwright.core.progress import Progress
 from trainwright.distributed.strategy import Packet, Strategy
 from trainwright.engine.save_interval import Due
-from trainwright.engine.stopping.stop_rules import StopReason, StopRule
+from trainwright.engine.stopping.stop_rules import StopReason, StopRule, TimeLimit
 
-LocalKind = Literal["budget", "interrupted"]
-"""Kinds of ending that a clock or a signal of one rank decides."""
-
-_CODES: dict[LocalKind, int] = {"budget": 1, "interrupted": 2}
+_BUDGET, _INTERRUPTED = 1, 2
+"""Endings that a clock or a signal of one rank decides."""
 
 
 @final
 class RankRequests:
-    """Makes rules that look at a clock or a signal decide for all ranks alike.
+    """Makes rules that look at a clock or a signal decide for all ranks alike when to stop or save,
+    and how many steps fit into the time.
 
     Most stop rules depend on the progress and on numbers of all ranks, and so give every rank the
     same reason. A clock or a signal handler does not: its answer is a request, which the packet of
@@ -29,8 +29,8 @@ class RankRequests:
     def __init__(self, strategy: Strategy) -> None:
         self._is_alone = strategy.world_size == 1
         self._is_first = strategy.rank == 0
-        self.stop = self.save = 0
-        self.told_stop = 0
+        self.stop = self.save = self.length = 0
+        self.told_stop = self.told_length = 0
         self.told_save = False
 
     def carried_by(self, reduce: Callable[[Packet], Packet]) -> Callable[[Packet], Packet]:
@@ -38,22 +38,25 @@ class RankRequests:
         of all ranks noted."""
 
         def exchange(packet: Packet) -> Packet:
-            told = reduce(packet._replace(stop=self.stop, save=self.save))
+            asked = packet._replace(stop=self.stop, save=self.save, length=self.length)
+            told = reduce(asked)
             if told.stop:
                 self.told_stop = told.stop
+            if told.length:
+                self.length, self.told_length = 0, told.length
             if told.save:
                 self.save, self.told_save = 0, True
             return told
 
         return reduce if self._is_alone else exchange
 
-    def clock(self, rule: StopRule) -> StopRule:
-        """Stop rule that looks at the clock, asked on rank 0."""
-        return rule if self._is_alone else _RequestedStop(rule, "budget", self, self._is_first)
+    def clock(self, limit: TimeLimit) -> StopRule:
+        """The time limit, by the clock of rank 0."""
+        return limit if self._is_alone else _SharedLimit(limit, self, self._is_first)
 
     def signal(self, rule: StopRule) -> StopRule:
         """Stop rule that looks at a signal, asked on every rank."""
-        return rule if self._is_alone else _RequestedStop(rule, "interrupted", self, True)
+        return rule if self._is_alone else _RequestedStop(rule, self)
 
     def clocked_save(self, due: Due) -> Due:
         """Save schedule that looks at the clock, asked on rank 0."""
@@ -65,25 +68,41 @@ class RankRequests:
 
 
 @final
-class _RequestedStop:
-    def __init__(
-        self, rule: StopRule, kind: LocalKind, requests: RankRequests, asks_here: bool
-    ) -> None:
-        self._rule = rule
-        self._kind: LocalKind = kind
+class _SharedLimit:
+    def __init__(self, limit: TimeLimit, requests: RankRequests, is_first: bool) -> None:
+        self._limit = limit
         self._requests = requests
-        self._asks_here = asks_here
+        self._is_first = is_first
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """The reason, once all ranks know it; before it, the steps that fit."""
+        requests, limit, step = self._requests, self._limit, progress.step
+        if requests.told_length:
+            limit.shorten(step, requests.told_length)
+            requests.told_length = 0
+        if self._is_first:
+            requests.length = limit.count_fitting(step)
+            if limit.is_used_up():
+                requests.stop = max(requests.stop, _BUDGET)
+        is_over = limit.is_made(step) or requests.told_stop == _BUDGET
+        return limit.reason_at(step) if is_over else None
+
+
+@final
+class _RequestedStop:
+    def __init__(self, rule: StopRule, requests: RankRequests) -> None:
+        self._rule = rule
+        self._requests = requests
         self._text = "requested on another rank"
 
     def reason(self, progress: Progress) -> StopReason | None:
         """The reason, once all ranks know it."""
-        found = self._rule.reason(progress) if self._asks_here else None
-        code = _CODES[self._kind]
+        found = self._rule.reason(progress)
         if found is not None:
             self._text = found.text
-            self._requests.stop = max(self._requests.stop, code)
-        told = self._requests.told_stop == code
-        return StopReason(self._kind, self._text) if told else None
+            self._requests.stop = max(self._requests.stop, _INTERRUPTED)
+        told = self._requests.told_stop == _INTERRUPTED
+        return StopReason("interrupted", self._text) if told else None
 
 
 @final

@@ -131,13 +131,15 @@ class TimeLimit:
         planned_steps: int = 0,
         *,
         shortens: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._limit = seconds
         self._planned_steps = planned_steps
         self._what = what
         self._reserve = reserve or Reserve()
         self._used = used
-        self._since = time.monotonic()
+        self._since = clock()
         self.shortens = shortens and math.isfinite(seconds)
         self._short = _Shortened(0, 0, planned_steps)
         self._marks: list[tuple[int, float]] = []
@@ -152,27 +154,42 @@ class TimeLimit:
 
     def reason(self, progress: Progress) -> StopReason | None:
         """`budget` once the time is used, less the reserve, or the shortened steps are made."""
-        used, reserve = self._used_seconds(), self._reserve.seconds
-        if self.shortens:
-            self._shorten(progress.step, used, self._limit - reserve)
-        is_short = self._short.steps < self._planned_steps
-        if used + reserve < self._limit and not (is_short and progress.step >= self._short.steps):
-            return None
-        steps = f"step {progress.step:,} of {self._planned_steps:,}"
+        if steps := self.count_fitting(progress.step):
+            self.shorten(progress.step, steps)
+        is_over = self.is_used_up() or self.is_made(progress.step)
+        return self.reason_at(progress.step) if is_over else None
+
+    def is_used_up(self) -> bool:
+        """Is the time used, less the reserve?"""
+        return self._used_seconds() + self._reserve.seconds >= self._limit
+
+    def is_made(self, step: int) -> bool:
+        """Are the steps made that the run was shortened to?"""
+        return self._short.steps < self._planned_steps and step >= self._short.steps
+
+    def reason_at(self, step: int) -> StopReason:
+        """The reason to end after a step."""
+        steps = f"step {step:,} of {self._planned_steps:,}"
         return StopReason("budget", f"{self._what}, {steps}" if self._planned_steps else self._what)
 
-    def _shorten(self, step: int, used: float, end: float) -> None:
-        """Fewer steps where the newest ones took too long; measured over a part of the time."""
+    def shorten(self, step: int, steps: int) -> None:
+        """From `step` on, end after so many steps in all."""
+        self._short = _Shortened(step, self.map_to_plan(step), steps)
+
+    def count_fitting(self, step: int) -> int:
+        """Steps in all that fit, where the newest ones took too long for those that are planned;
+        else 0. Measured over a part of the time."""
+        if not self.shortens:
+            return 0
+        used, end = self._used_seconds(), self._limit - self._reserve.seconds
         if not self._marks or used - self._marks[-1][1] >= _MARKED_SHARE * self._limit:
             self._marks = [*self._marks[-1:], (step, used)]
         before, then = self._marks[0]
         left = self._short.steps - step
         if len(self._marks) < 2 or step <= before or left <= 1:
-            return
+            return 0
         fit = int((end - used) * (step - before) / (used - then))
-        if fit < left:
-            steps = step + max(1, int(_SAFE_SHARE * fit))
-            self._short = _Shortened(step, self.map_to_plan(step), steps)
+        return step + max(1, int(_SAFE_SHARE * fit)) if fit < left else 0
 
     def snapshot(self) -> Snapshot:
         """Seconds used so far, and how it is shortened."""
@@ -184,13 +201,13 @@ class TimeLimit:
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the seconds used, and how a run of as many steps was shortened."""
         self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
-        self._since = time.monotonic()
+        self._since = self._clock()
         *short, planned = map(int, snapshot.values.get("shortened", (0, 0, 0, 0)))
         if planned == self._planned_steps and planned:
             self._short = _Shortened(*short)
 
     def _used_seconds(self) -> float:
-        return self._used + time.monotonic() - self._since
+        return self._used + self._clock() - self._since
 
 
 @final

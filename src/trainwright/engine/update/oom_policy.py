@@ -137,12 +137,15 @@ class SplitOnOutOfMemory:
             return work
         micro_batches: list[Any] = []
         for batch in work.micro_batches:
-            rows = _rows_of(batch)
-            parts = max(1, min(math.ceil(rows / self._most_rows), rows // self._fewest_rows))
-            least, larger = divmod(rows, parts)
-            sizes = [least + 1] * larger + [least] * (parts - larger)
-            micro_batches += _split(batch, sizes)
-        return work._replace(micro_batches=micro_batches)
+            micro_batches += _split(batch, self._sizes(_rows_of(batch)))
+        before = [size for rows in work.before for size in self._sizes(rows)]
+        return work._replace(micro_batches=micro_batches, before=before)
+
+    def _sizes(self, rows: int) -> list[int]:
+        """Rows of each part of a micro-batch."""
+        parts = max(1, min(math.ceil(rows / self._most_rows), rows // self._fewest_rows))
+        least, larger = divmod(rows, parts)
+        return [least + 1] * larger + [least] * (parts - larger)
 
     def failed(self, cut: StepBatches, why: str) -> int:
         """Remember why."""

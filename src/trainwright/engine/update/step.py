@@ -231,7 +231,7 @@ class OptimizerStep:
         try:
             draw: Callable[[int], None] = _keep_drawing
             if self._draws != "as they come":
-                at = (work.samples, strategy.device, work.first)
+                at = (work.samples, strategy.device, len(work.before))
                 draw = partial(key_generators, self._draws, *at)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
@@ -243,7 +243,10 @@ class OptimizerStep:
                     if type(given) is not LossSum:
                         given = _as_loss_sum(given)
                     loss_sum, count = given
-                    run_backward((loss_sum,), (self._root(targets, loss_sum),))
+                    idle, root = work.idle and not left, self._root(targets, loss_sum)
+                    run_backward((loss_sum,), (torch.zeros_like(root) if idle else root,))
+                if idle:
+                    break
                 counted += count
                 if left or total is not None:  # of a single one it costs more than reading it
                     loss_sum = loss_sum.detach()

@@ -116,6 +116,8 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
 def _compiling(contract: Contract, training: Training, work: Work, device: DeviceFacts) -> Chosen:
     if contract.data.is_padded or contract.model.traits.describes_images:
         return {"compile": ("off", "each width of a batch would be compiled by itself")}
+    if contract.distributed.strategy == "fsdp":
+        return {"compile": ("off", "weights are gathered inside the passes")}
     if contract.task == "ranking":
         return {"compile": ("off", "each number of rows of queries would be compiled by itself")}
     if contract.task == "retrieval":

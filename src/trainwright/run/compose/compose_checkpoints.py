@@ -24,10 +24,13 @@ from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.progress import Progress
+from trainwright.distributed.strategy import Strategy
 from trainwright.engine.job import Every
 from trainwright.engine.save_interval import ByClock, Due, FirstOf
+from trainwright.engine.shared_by_ranks import with_shards
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_step import longest_rollback
 from trainwright.run.compose.schedule_length import Length
 from trainwright.run.folder.interruption import saves_recorded
 from trainwright.run.run_context import RunContext, build_spacing
@@ -83,16 +86,17 @@ def build_saving(
     plan: Plan,
     run: RunContext,
     length: Length,
-    rollback_steps: int,
+    strategy: Strategy,
     requests: RankRequests,
     tell: Callable[[Event], None],
 ) -> SaveParts:
     """Build the checkpointing of a contract: background or not, copied or not, by steps and by the
     clock of rank 0. `tell` receives notices about copies."""
     section = plan.contract.training.checkpointing
+    rollback_steps = longest_rollback(strategy.device)
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
     there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
-    store: CheckpointStore = there
+    store = with_shards(there, strategy)
     if section.on_failure == "continue":
         store = tolerate_failures(store)
     fence = Fence()

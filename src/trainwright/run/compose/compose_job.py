@@ -12,21 +12,23 @@ from torch import nn
 
 from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
 from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.checkpoint.states.eval_weights_state import evaluated_part
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
-from trainwright.checkpoint.store import CheckpointStore
+from trainwright.checkpoint.store import CheckpointStore, Loaded
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
+from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import build_strategy
 from trainwright.distributed.rank_share import RankShare
-from trainwright.distributed.strategy import Strategy
+from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
@@ -48,7 +50,7 @@ from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_of
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective, TargetLoss
-from trainwright.optim.eval_weights import Weights
+from trainwright.optim.eval_weights import TrainedWeights, Weights
 from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
@@ -68,7 +70,6 @@ from trainwright.run.compose.compose_step import (
     WINDOW,
     Stepping,
     build_stepping,
-    longest_rollback,
     reader,
 )
 from trainwright.run.compose.compose_stop_rules import (
@@ -81,7 +82,7 @@ from trainwright.run.compose.compose_validation import build_validation
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
 from trainwright.run.folder.exact_resume import with_same_bits
 from trainwright.run.run_context import RunContext
-from trainwright.tracking.events import Event, Observer, Observers
+from trainwright.tracking.events import Ended, Event, Observer, Observers
 from trainwright.tracking.signals import SignalRecorder
 
 
@@ -148,10 +149,10 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     network = _build(section, contract, prepared, strategy)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
-    share = RankShare(strategy.rank, strategy.world_size)
+    share = RankShare(strategy.rank, strategy.world_size, strategy.passes_together)
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
-    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name), strategy)
+    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     learning = _learning(section, network, feed)
     map_to_plan = ends.limit.map_to_plan if ends.limit.shortens else None
     updates = build_updates(training, learning, network.state, length, map_to_plan)
@@ -160,8 +161,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     portions = _build_portions(training, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
-    validation = share_validation(validation, strategy)
-    saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
+    validation = share_validation(validation, strategy, portions)
+    saving = build_saving(plan, run, length, strategy, requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
@@ -197,6 +198,30 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     return Composed(job, feed, saving, network.state, scorer, updates.weights, ends.limit)
 
 
+def read_whole(
+    composed: Composed, section: ModelSection, plan: Plan, prepared: Prepared, ended: Ended
+) -> Composed:
+    """The whole model on this process, from the last checkpoint of a training whose ranks have held
+    shards of it.
+
+    Raises:
+        StorageFailed: that checkpoint could not be written.
+    """
+    alone = SingleProcess(next(composed.job.model.parameters()).device)
+    network = _build(section, plan.contract, prepared, alone)
+    newest = composed.saving.checkpoints.newest_valid()
+    if not isinstance(newest, Loaded) or newest.step != ended.progress.step:
+        raise StorageFailed("the last checkpoint is missing, from which the model would be read")
+    network.state.restore(evaluated_part(newest.parts))
+    return replace(
+        composed,
+        job=replace(composed.job, model=network.model),
+        model=network.state,
+        scorer=composed.scorer.of(network.model),
+        weights=TrainedWeights(),
+    )
+
+
 def _build(
     section: ModelSection, contract: Contract, prepared: Prepared, strategy: Strategy
 ) -> _Learned:
@@ -208,8 +233,9 @@ def _build(
     family = network_family(section)
     model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
-    recompute(family.blocks(model), training.memory.activation_checkpointing)
-    model = strategy.wrap(model)
+    blocks = list(family.blocks(model))
+    recompute(blocks, training.memory.activation_checkpointing)
+    model = strategy.wrap(model, blocks)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
     several = bool(prepared.target.target_names)
@@ -250,7 +276,7 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
     )
 
 
-def _build_ends(plan: Plan, length: Length, used_seconds: float, strategy: Strategy) -> _Ends:
+def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     contract, delay = plan.contract, EndingDelay(plan.allotment)
     is_timed = plan.allotment.is_made
     reserve = Reserve(plan.allotment.reserve(), (lambda: delay.seconds) if is_timed else None)
@@ -258,9 +284,7 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float, strategy: Strat
     what = name_budget(contract.budget)
     steps = length.most_steps
     is_open = any(choice.path == "training.num_epochs" for choice in plan.choices)
-    # A schedule that follows the clock would differ between ranks.
-    is_alone = strategy.world_size == 1
-    shortens = is_alone and is_open and length.scheduled_steps == steps
+    shortens = is_open and length.scheduled_steps == steps
     seconds = plan.training_seconds
     limit = TimeLimit(seconds, what, reserve, used_seconds, steps, shortens=shortens)
     patience = _patience(contract)

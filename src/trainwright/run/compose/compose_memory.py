@@ -88,12 +88,12 @@ def build_guard_of_memory(section: Memory, guard: StepGuard) -> StepGuard:
 
 
 def build_memory_policy(
-    training: Training, model: nn.Module, tell: Callable[[Event], object]
+    training: Training, trained: ModelParts, tell: Callable[[Event], object]
 ) -> SplitOnOutOfMemory:
     """Policy that repeats a step in smaller micro-batches when memory runs out, or explains why it
     cannot."""
     # Where the step cannot be repeated, the default is dropped; an explicit setting is refused by a
     # rule.
-    whole = training.memory.update == "after_backward"
+    whole = training.memory.update == "after_backward" and not trained.strategy.passes_together
     policy = training.guard.out_of_memory if whole else "raise"
-    return SplitOnOutOfMemory(policy, tell, rows_are_mixed(model))
+    return SplitOnOutOfMemory(policy, tell, rows_are_mixed(trained.model))

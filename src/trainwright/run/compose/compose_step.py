@@ -97,7 +97,7 @@ def build_stepping(
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
     noise = _noise_scale(contract.tracking, trained, precision)
     objective, probes = _build_objective(training, trained, noise)
-    memory = build_memory_policy(training, trained.model, tell)
+    memory = build_memory_policy(training, trained, tell)
     guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
     step = build_whole_step(training.memory, trained, objective, clipping, precision)
     if isinstance(trained.objective, GradientCache):

@@ -12,6 +12,7 @@ from torch import nn
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.sections.run_settings import Inspect, Tracking
 from trainwright.contract.sections.section import settled
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import NoProbes, Probes
@@ -74,12 +75,14 @@ def build_measured(
     model = trained.model
     device = next(model.parameters()).device
     utilisation = Utilisation(model, trained.precision, tell)
-    layers, units = LayerNorms(model), DeadUnits(model)
+    units = DeadUnits(model)
+    # The first rank alone measures, and holds no layer as a whole.
+    whole = () if is_sharded(next(model.parameters())) else (utilisation, LayerNorms(model))
     inspections = build_inspections(section.inspect, model)
     windows = Windows(
         settled(section.windows.every_n_steps),
         [
-            *(Throughput(trained.unit), utilisation, MemoryGauge(device), layers, units),
+            *(Throughput(trained.unit), MemoryGauge(device), *whole, units),
             *gauges,
             *inspections,
         ],
@@ -93,7 +96,7 @@ def build_measured(
         (windows,),
         StepProbes(
             windows,
-            (*probes, utilisation, layers, units),
+            (*probes, *whole, units),
             inspections,
             1 if section.inspect == "off" else section.inspect.every_n_windows,
         ),

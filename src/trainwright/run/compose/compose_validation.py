@@ -28,7 +28,7 @@ from trainwright.evaluation.evaluate import SliceRows, find_slices
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.retrieval import answers_of_retrieval, mean_loss
-from trainwright.objective.losses import Objective, Supervised, TargetLoss
+from trainwright.objective.losses import LossSum, Objective, Supervised, TargetLoss
 from trainwright.objective.output_link import OutputLink
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.planner.plan import Plan
@@ -147,19 +147,12 @@ class _LossOfAnswers:
         self._portions = portions
 
     def __call__(self, answers: Answers) -> float:
-        total, count = 0.0, 0
-        rows = self._portions.rows(len(answers))
-        for start in range(0, len(answers), rows):
-            scores = self._tensor(answers.scores[start : start + rows])
-            truth = torch.tensor(answers.truth[start : start + rows], device=self._device)
-            outputs = self._link.outputs(scores)
-            loss_sum, targets = self._loss.total(outputs, self._link.learned(truth))
-            total += float(loss_sum)
-            count += targets
-        return total / count
+        def loss_of(rows: slice) -> LossSum:
+            scores = torch.tensor(answers.scores[rows], dtype=torch.float32, device=self._device)
+            truth = torch.tensor(answers.truth[rows], device=self._device)
+            return self._loss.total(self._link.outputs(scores), self._link.learned(truth))
 
-    def _tensor(self, scores: Floats) -> Tensor:
-        return torch.tensor(scores, dtype=torch.float32, device=self._device)
+        return _mean_loss(self._portions, len(answers), len(answers), loss_of)
 
 
 @final
@@ -173,17 +166,14 @@ class _LossOverRows:
         self._portions = portions
 
     def __call__(self) -> float:
-        total, count = 0.0, 0
         first = self._store.take(0, np.zeros(1, dtype=np.int64))
         rows = _VALIDATION_VALUES // max(1, sum(one.numel() for one in first))
-        rows = self._portions.rows(min(8192, max(64, rows), self._store.rows))
-        for start in range(0, self._store.rows, rows):
-            end = min(start + rows, self._store.rows)
-            batch = as_batch(self._store.take(0, np.arange(start, end)))
-            loss_sum, targets = self._objective(self._model, batch)
-            total += float(loss_sum)
-            count += targets
-        return total / count
+        most = min(_VALIDATION_ROWS, max(64, rows), self._store.rows)
+        return _mean_loss(self._portions, self._store.rows, most, self._loss_of)
+
+    def _loss_of(self, rows: slice) -> LossSum:
+        batch = as_batch(self._store.take(0, np.arange(rows.start, rows.stop)))
+        return self._objective(self._model, batch)
 
 
 @final
@@ -204,16 +194,32 @@ class _LossOverQueries:
         self._portions = portions
 
     def __call__(self) -> float:
-        total, count = 0.0, 0
         lengths = self._store.lengths
-        rows = self._portions.rows(max(1, _VALIDATION_ROWS // int(lengths.max())))
-        for start in range(0, len(lengths), rows):
-            numbers = np.arange(start, min(start + rows, len(lengths)))
-            batch = self._forming.form(self._store.take(0, numbers), numbers)
-            loss_sum, targets = self._objective(self._model, batch)
-            total += float(loss_sum)
-            count += targets
-        return total / count
+        most = max(1, _VALIDATION_ROWS // int(lengths.max()))
+        return _mean_loss(self._portions, len(lengths), most, self._loss_of)
+
+    def _loss_of(self, queries: slice) -> LossSum:
+        numbers = np.arange(queries.start, queries.stop)
+        batch = self._forming.form(self._store.take(0, numbers), numbers)
+        return self._objective(self._model, batch)
+
+
+def _mean_loss(
+    portions: AdaptiveEvalBatch, count: int, most: int, loss_of: Callable[[slice], LossSum]
+) -> float:
+    """Loss a target of `count` rows, of which `loss_of` gets at most `most` at once."""
+    rows = portions.rows(most)
+    parts = [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
+
+    def loss_and_targets(part: slice) -> Tensor:
+        loss_sum, targets = loss_of(part)
+        return torch.tensor([[float(loss_sum), targets]], dtype=torch.float64)
+
+    total = targets = 0.0
+    for loss_sum, counted in portions.score_each(parts, loss_and_targets).tolist():
+        total += loss_sum
+        targets += counted
+    return total / targets
 
 
 def _watched(training: Training) -> str:

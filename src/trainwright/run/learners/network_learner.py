@@ -11,6 +11,7 @@ from trainwright.checkpoint.store import Loaded
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.loop import fit
 from trainwright.engine.stopping.stop_rules import TimeLimit
 from trainwright.model.row_state import remove_projection
@@ -19,7 +20,7 @@ from trainwright.optim.plateau import Plateau
 from trainwright.planner.estimate import scheduled_steps
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.compose.compose_job import Composed, compose
+from trainwright.run.compose.compose_job import Composed, compose, read_whole
 from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
@@ -49,6 +50,8 @@ class NetworkLearner:
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
+        if is_sharded(next(composed.job.model.parameters())):
+            composed = read_whole(composed, self._section, plan, prepared, ended)
         note_fit(run, ended)
         cut = self._cut(ended, composed.limit)
         composed.job.model.eval()

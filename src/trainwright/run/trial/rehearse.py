@@ -20,6 +20,7 @@ from torch import nn
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.optimizer import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress, StopFlag
@@ -155,9 +156,16 @@ def _without_ramps(contract: Contract) -> Contract:
     """The contract with typical steps, and nothing that reaches beyond the machine."""
     training = contract.training
     checkpointing = training.checkpointing.model_copy(update={"remote": "off"})
-    steady = training.model_copy(update={"ramps": Ramps(), "checkpointing": checkpointing})
-    # Other ranks, if there are some, wait meanwhile.
-    alone = contract.distributed.model_copy(update={"strategy": "single"})
+    # Other ranks, if there are some, wait meanwhile: these are the micro-batches of one of them.
+    rows = settled(training.effective_batch_size) // settled(contract.distributed.num_gpus)
+    steady = training.model_copy(
+        update={
+            "ramps": Ramps(),
+            "checkpointing": checkpointing,
+            "effective_batch_size": rows,
+        }
+    )
+    alone = contract.distributed.model_copy(update={"strategy": "single", "num_gpus": 1})
     return contract.model_copy(update={"training": steady, "distributed": alone})
 
 
