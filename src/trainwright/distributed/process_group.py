@@ -24,13 +24,9 @@ from torch.distributed.rendezvous import rendezvous
 from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.errors import Mistake, PeerLost, Problem
 from trainwright.core.files import Json
-from trainwright.distributed.data_parallel import DataParallel, notice_lost_peers
+from trainwright.distributed.data_parallel import LIMIT, DataParallel, notice_lost_peers
 from trainwright.distributed.rank_watch import RankWatch
 from trainwright.distributed.strategy import SingleProcess, Strategy
-
-LIMIT = timedelta(hours=2)
-"""How long a rank waits for another in one call, such as while that one compiles its kernels; a
-frozen one is noticed by `RankWatch`."""
 
 _MEETING_LIMIT = timedelta(minutes=5)
 
@@ -170,4 +166,12 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
         from trainwright.distributed.sharded import FullyShard
 
         return FullyShard(device)
+    if section.model_ranks > 1:
+        if section.pipeline > 1:
+            from trainwright.distributed.pipeline import PipelineParallel
+
+            return PipelineParallel(device, section.tensor, section.pipeline)
+        from trainwright.distributed.model_parallel import ModelParallel
+
+        return ModelParallel(device, section.tensor)
     return DataParallel(device)
