@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from comparing import differences
+from deadlines import within
 from faults.ranks import RankTrial
 from faults.tiers import also_slow, times
 from faults.trials import CANARIES, COUNTING, Reference, read_journal, state_of
@@ -103,6 +104,9 @@ def test_ranks_are_killed_at_random_times(
         children = broken.start_all()
         time.sleep(draw.uniform(0, 0.8 * whole.seconds))
         kill(children[draw.randrange(2)])
+        time.sleep(within(2))
+        for child in children:  # as torchrun does: one that had not met the other waits for it
+            kill(child)
         codes = {death.code for death in broken.wait_all(children)}
         kills += -signal.SIGKILL in codes
         assert codes <= {-signal.SIGKILL, 16, 0, 3}, codes

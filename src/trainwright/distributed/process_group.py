@@ -24,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.errors import Mistake, PeerLost, Problem
 from trainwright.core.files import Json
-from trainwright.distributed.data_parallel import LIMIT, DataParallel
+from trainwright.distributed.data_parallel import LIMIT, DataParallel, notice_lost_peers
 from trainwright.distributed.rank_watch import RankWatch
 from trainwright.distributed.strategy import SingleProcess, Strategy
 
@@ -96,15 +96,17 @@ def join_group() -> Iterator[ProcessGroup]:
     store, rank, world_size = _meet()
     # Of a connection of its own; the stubs of torch do not know it.
     watch = RankWatch(store.clone(), rank, world_size)  # type: ignore[attr-defined]
-    distributed.init_process_group(
-        "nccl" if has_gpu else "gloo",
-        store=PrefixStore("training", store),
-        rank=rank,
-        world_size=world_size,
-        timeout=LIMIT,
-    )
+    with notice_lost_peers():
+        distributed.init_process_group(
+            "nccl" if has_gpu else "gloo",
+            store=PrefixStore("training", store),
+            rank=rank,
+            world_size=world_size,
+            timeout=LIMIT,
+        )
     group = ProcessGroup(PrefixStore("orders", store), watch)
-    watch.start()
+    with notice_lost_peers():
+        watch.start()
     _joined.append(group)
     try:
         yield group
