@@ -66,6 +66,27 @@ ROWS: dict[str, tuple[str, str]] = {
         "data workers are killed, stopped, hang, fail; their parent is killed",
         "named at once with their rows, started again, the same bits; no process is left",
     ),
+    "F-36": (
+        "one of two ranks is killed in a step, a save, a validation, at a named point",
+        "the other ends with exit code 16, and the run goes on with the same bits",
+    ),
+    "F-37": (
+        "a rank is stopped, or stands still",
+        "it is named with its line, the stacks of all ranks are written, and the group ends; slow "
+        "saves, validations and data are waited for",
+    ),
+    "F-38": (
+        "the link between two hosts breaks without a word",
+        "both sides end, and the run goes on with the same bits",
+    ),
+    "F-39": (
+        "one rank fails in a save",
+        "all end, nothing is announced that is not there, and the run goes on with the same bits",
+    ),
+    "F-40": (
+        "the port is taken, a rank is late, their number is another one",
+        "said, waited for, refused",
+    ),
     "F-41": ("two runs in one folder, stale and foreign locks", "exactly one runs, others exit 15"),
     "F-45": (
         "other content with hashes that fit, foreign weights that are no tensors, packed files and "

@@ -1,11 +1,14 @@
 """A search: what it repeats after kills, what it costs, and what its winners are worth.
 
-Parts, each a table of docs/benchmarks.md: `kills` (a study whose driver and trials are killed by
-SIGKILL beside one that is not), `cost` (seconds of a trial beside `tw.fit` by hand of the same
+Parts, each a table of docs/benchmarks.md: `kills` (studies whose driver and trials are killed by
+SIGKILL beside ones that are not), `cost` (seconds of a trial beside `tw.fit` by hand of the same
 values in one process; a study of 20 trials beside 20 `trainwright train`), `pair` (two trials at a
 time beside one), `null` (studies of shuffled labels: how often a gain over the contract as written
-is claimed) and `real` (test metric of the kept trial, beside the contract as written and the
-validation score that it was kept for; plain Optuna by hand with as many trials).
+is claimed) and `real` (the kept trial on the test rows, beside the contract as written, Optuna by
+hand and AutoGluon).
+
+With `--keep FOLDER` what is measured stays there and is read again, so that `--most N` may measure
+N pieces at a time.
 
 python benchmarks/tune.py [--parts kills cost pair null real] [--write]
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import math
 import os
 import random
 import signal
@@ -23,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +42,14 @@ from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
 from trainwright.tune.run_study import StudyResult, run_study
 from trainwright.tune.study_folder import StudyFolder
+from tunes.kept import Kept, Unfinished
+from tunes.winners import SETS, TREES, measure_winners
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TELCO = FOLDER / "telco-churn" / "Telco-Customer-Churn.csv"
 INCOME = EXAMPLES / "income" / "contract.yaml"
 COMMAND = Path(sys.executable).with_name("trainwright")
-TREES = {
-    "model.learning_rate": {"low": 0.01, "high": 0.3, "scale": "log"},
-    "model.num_leaves": {"low": 4, "high": 64, "scale": "log"},
-    "model.feature_fraction": {"low": 0.4, "high": 1.0},
-    "model.lambda_l2": [0.0, 1.0, 10.0],
-}
-KILLS, NULLS, TRIALS = 20, 100, 12
+KILLS, NULLS, TRIALS = 12, 100, 12
 
 
 def write_contract(folder: Path, data: dict[str, Any], metric: str, **tuned: Any) -> Path:
@@ -132,19 +133,33 @@ def kill_often(contract: Path, runs: Path, kills: int, seed: int) -> tuple[int, 
             return driver_kills, trial_kills
 
 
-def measure_kills(folder: Path) -> Iterator[str]:
+def measure_kills(kept: Kept) -> Iterator[str]:
     """A killed study beside one that ran through."""
     yield head("trials at a time", "kills of driver, of trial", "trials", "the same", "judged")
     for parallel in (1, 2):
-        place = folder / f"kills-{parallel}"
-        place.mkdir()
-        contract = telco(place, parallel=parallel)
-        whole = search(contract, place / "whole")
-        kills = kill_often(contract, place / "runs", KILLS, parallel)
-        found = trials_of(place / "runs" / "killed")
-        same = "all" if found == trials_of(whole.folder.path) else "no"
-        judged = len(list((place / "runs").rglob("evaluation.json")))
-        yield row(parallel, f"{kills[0]}, {kills[1]}", len(found), same, judged)
+        found = kept.read_or(f"kills-{parallel}", partial(compare_killed, parallel))
+        same = "values and winner" if found["same"] else "no"
+        yield row(
+            parallel, "{}, {}".format(*found["kills"]), found["trials"], same, found["judged"]
+        )
+
+
+def compare_killed(parallel: int) -> dict[str, Any]:
+    """A study with kills beside one without."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        contract = telco(folder, parallel=parallel)
+        whole = search(contract, folder / "whole").folder
+        kills = kill_often(contract, folder / "runs", KILLS, parallel)
+        killed = StudyFolder(folder / "runs" / "killed")
+        found = trials_of(killed.path)
+        return {
+            "kills": kills,
+            "trials": len(found),
+            "same": found == trials_of(whole.path)
+            and killed.read()["winner"] == whole.read()["winner"],
+            "judged": len(list(killed.path.rglob("evaluation.json"))),
+        }
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -160,57 +175,69 @@ def settings_of(result: StudyResult) -> Iterator[list[str]]:
         yield [f"{path}={value}" for path, value in trial.params.items()]
 
 
-def measure_cost(folder: Path) -> Iterator[str]:
+def measure_cost(kept: Kept) -> Iterator[str]:
     """Seconds of a trial and of a study."""
     yield head("what", "a search", "compared with", "ratio or difference")
-    (folder / "cost").mkdir()
-    contract = telco(folder / "cost", trials=20)
-    search(contract, folder / "warm", "tune.trials=2")
-    result = search(contract, folder / "study")
-    begun = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.asked.json"))]
-    ended = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.json"))]
-    searched = statistics.median(b - a for a, b in zip(begun[1:], ended[1:], strict=True))
-    data, by_hand = tw.prepare(contract, overrides=["tune=off"]), list[float]()
-    for overrides in settings_of(result):
-        started = time.perf_counter()
-        assert tw.fit(data, overrides=overrides, runs=folder / "hand", progress=False).score
-        by_hand.append(time.perf_counter() - started)
-    hand = statistics.median(by_hand)
+    trial = kept.read_or("cost-trial", measure_trial)
+    ours, hand = trial["search"], trial["hand"]
     compared = f"`tw.fit` by hand {hand:.2f} s"
-    yield row("a trial, median", f"{searched:.2f} s", compared, f"{searched - hand:+.2f} s")
-    yield measure_commands(folder)
+    yield row("a trial, median", f"{ours:.2f} s", compared, f"{ours - hand:+.2f} s")
+    study = kept.read_or("cost-commands", measure_commands)
+    ours, commands = study["search"], study["commands"]
+    compared = f"20 `trainwright train` of the same values {commands:.0f} s"
+    yield row("income, 20 trials", f"{ours:.0f} s", compared, f"{ours / commands:.2f}")
 
 
-def measure_pair(folder: Path) -> Iterator[str]:
+def measure_trial() -> dict[str, float]:
+    """Seconds of a trial, and of a training by hand in one process."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        contract = telco(folder, trials=20)
+        search(contract, folder / "warm", "tune.trials=2")
+        result = search(contract, folder / "study")
+        asked, written = (
+            [path.stat().st_mtime for path in sorted(result.folder.trials.glob(pattern))]
+            for pattern in ("????.asked.json", "????.json")
+        )
+        data, by_hand = tw.prepare(contract, overrides=["tune=off"]), list[float]()
+        for overrides in settings_of(result):
+            started = time.perf_counter()
+            assert tw.fit(data, overrides=overrides, runs=folder / "hand", progress=False).score
+            by_hand.append(time.perf_counter() - started)
+    ours = [end - begin for begin, end in zip(asked[1:], written[1:], strict=True)]
+    return {"search": statistics.median(ours), "hand": statistics.median(by_hand)}
+
+
+def measure_pair(kept: Kept) -> Iterator[str]:
     """Two trials at a time against one."""
     yield head("trials", "one at a time", "two at a time", "ratio")
-    contract = telco(folder, trials=24)
-    search(contract, folder / "warm", "tune.trials=2")
-    alone = timed(lambda: search(contract, folder / "one"))
-    pair = timed(lambda: search(contract, folder / "two", "tune.parallel=2"))
+    contract = telco(kept.folder, trials=24)
+    search(contract, kept.folder / "warm", "tune.trials=2")
+    alone = timed(lambda: search(contract, kept.folder / "one"))
+    pair = timed(lambda: search(contract, kept.folder / "two", "tune.parallel=2"))
     yield row(24, f"{alone:.1f} s", f"{pair:.1f} s", f"{pair / alone:.2f}")
 
 
-def measure_commands(folder: Path) -> str:
+def measure_commands() -> dict[str, float]:
     """A study of 20 trials of the income example, and a command for each of the same trainings."""
-    words = [COMMAND, "tune", INCOME, "--runs", folder / "studies", "--json"]
-    words += ["--set", "tune.trials=20", "--set", f"tune.over={json.dumps(TREES)}"]
-    started = time.perf_counter()
-    ran = subprocess.run(words, capture_output=True, text=True, check=False)
-    study = time.perf_counter() - started
-    commands = 0.0
-    for trial in json.loads(ran.stdout)["trials"]:
-        words = [COMMAND, "train", INCOME, "--runs", folder / "runs"]
-        for path, value in trial["params"].items() if trial["trial"] else ():
-            words += ["--set", f"{path}={value}"]
+    with tempfile.TemporaryDirectory() as folder:
+        words = [COMMAND, "tune", INCOME, "--runs", f"{folder}/studies", "--json"]
+        words += ["--set", "tune.trials=20", "--set", f"tune.over={json.dumps(TREES)}"]
         started = time.perf_counter()
-        subprocess.run(words, capture_output=True, check=False)
-        commands += time.perf_counter() - started
-    compared = f"20 `trainwright train` of the same values {commands:.0f} s"
-    return row("income, 20 trials", f"{study:.0f} s", compared, f"{study / commands:.2f}")
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+        study = time.perf_counter() - started
+        commands = 0.0
+        for trial in json.loads(ran.stdout)["trials"]:
+            words = [COMMAND, "train", INCOME, "--runs", f"{folder}/runs"]
+            for path, value in trial["params"].items() if trial["trial"] else ():
+                words += ["--set", f"{path}={value}"]
+            started = time.perf_counter()
+            subprocess.run(words, capture_output=True, check=False)
+            commands += time.perf_counter() - started
+    return {"search": study, "commands": commands}
 
 
-def measure_null(folder: Path) -> Iterator[str]:
+def measure_null(kept: Kept) -> Iterator[str]:
     """Studies of labels that nothing explains."""
     yield head(
         "studies",
@@ -221,86 +248,53 @@ def measure_null(folder: Path) -> Iterator[str]:
         "AUC on the test rows",
     )
     frame = pl.read_csv(TELCO, infer_schema=False)[:3000]
-    claimed = above = 0
-    values, worths, tests = list[float](), list[float](), list[float]()
-    for number in range(NULLS):
-        place = folder / f"null-{number}"
-        place.mkdir()
+    studies = [
+        kept.read_or(f"null-{number}", partial(run_null, frame, number)) for number in range(NULLS)
+    ]
+    claimed, above = (sum(study[name] for study in studies) for name in ("claimed", "above"))
+    means = [
+        statistics.mean(study[name] for study in studies) for name in ("best", "worth", "test")
+    ]
+    yield row(NULLS, claimed, above, *(f"{mean:.3f}" for mean in means))
+
+
+def run_null(frame: pl.DataFrame, number: int) -> dict[str, float]:
+    """One study of shuffled labels."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         shuffled = np.random.default_rng(number).permutation(frame["Churn"].to_numpy())
-        frame.with_columns(Churn=pl.Series(shuffled)).write_csv(place / "rows.csv")
+        frame.with_columns(Churn=pl.Series(shuffled)).write_csv(folder / "rows.csv")
         data = {"path": "rows.csv", "target": "Churn", "exclude": ["customerID"]}
-        contract = write_contract(place, data, "roc_auc", trials=10)
-        result = search(contract, place / "runs", f"seed={number}", f"split_seed={number}")
-        claimed += result.winner.is_claimed
-        above += result.winner.best.number != 0
-        values.append(result.winner.of_many.value)
-        worths.append(result.winner.of_many.worth)
-        tests.append(result.result.evaluation.metrics["roc_auc"].value)
-        print(number, claimed, above, file=sys.stderr)
-    means = [f"{statistics.mean(each):.3f}" for each in (values, worths, tests)]
-    yield row(NULLS, claimed, above, *means)
+        contract = write_contract(folder, data, "roc_auc", trials=10)
+        result = search(contract, folder / "runs", f"seed={number}", f"split_seed={number}")
+    winner = result.winner
+    return {
+        "claimed": winner.is_claimed,
+        "above": winner.best.number != 0,
+        "best": winner.of_many.value,
+        "worth": winner.of_many.worth,
+        "test": result.result.evaluation.metrics["roc_auc"].value,
+    }
 
 
-def measure_real(folder: Path) -> Iterator[str]:
-    """Winners on their test rows."""
+def measure_real(kept: Kept) -> Iterator[str]:
+    """Winners on their test rows, with as many seconds for each search of a set: 90 for telco, 45
+    for the others, judging not counted. Optuna by hand is a loop around
+    `tw.fit` with its TPE sampler; AutoGluon searches the same kind of model, draws at random, and
+    keeps an ensemble of what it tried. Differences are those of the search on the same test rows:
+    its figure minus that of the line."""
     yield head(
-        "set",
-        "metric",
-        "validation of the kept",
-        "expected of other rows",
+        "set, metric",
+        "tool",
+        "trials",
+        "seconds",
+        "validation",
         "test (95%)",
-        "test as written (95%)",
-        "gain claimed",
-        "test of plain Optuna",
+        "a search minus it (95%)",
     )
-    houses = FOLDER / "california-housing" / "housing.csv"
-    for name, data, metric in (
-        ("telco", {"path": str(TELCO), "target": "Churn", "exclude": ["customerID"]}, "roc_auc"),
-        ("california", {"path": str(houses), "target": "median_house_value"}, "rmse"),
-    ):
-        place = folder / f"real-{name}"
-        place.mkdir()
-        contract = write_contract(place, data, metric, trials=30)
-        result = search(contract, place / "runs")
-        plain = tw.train(contract, overrides=["tune=off"], runs=place / "plain")
-        test, written = (one.evaluation.metrics[metric] for one in (result.result, plain))
-        by_hand = optuna_by_hand(contract, place / "hand", metric, 29)
-        of_many, kept = result.winner.of_many, result.winner
-        yield row(
-            name,
-            metric,
-            f"{kept.trial.outcome.value:.5g}",
-            f"{of_many.worth:.5g}",
-            f"{test.value:.5g} ({test.bounds})",
-            f"{written.value:.5g} ({written.bounds})",
-            "yes" if kept.is_claimed else f"no (p {of_many.p:.3f})",
-            f"{by_hand:.5g}",
-        )
-
-
-def optuna_by_hand(contract: Path, runs: Path, metric: str, trials: int) -> float:
-    """The test metric of the best of as many trials by a loop around `tw.fit`."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    data = tw.prepare(contract, overrides=["tune=off"])
-    direction = "minimize" if metric == "rmse" else "maximize"
-    study = optuna.create_study(direction=direction, sampler=optuna.samplers.TPESampler(seed=0))
-    fits = {}
-
-    def objective(trial: optuna.Trial) -> float:
-        overrides = [
-            f"model.learning_rate={trial.suggest_float('rate', 0.01, 0.3, log=True)}",
-            f"model.num_leaves={trial.suggest_int('leaves', 4, 64, log=True)}",
-            f"model.feature_fraction={trial.suggest_float('fraction', 0.4, 1.0)}",
-            f"model.lambda_l2={trial.suggest_categorical('l2', [0.0, 1.0, 10.0])}",
-        ]
-        fits[trial.number] = tw.fit(data, overrides=overrides, runs=runs, progress=False)
-        return fits[trial.number].score
-
-    study.optimize(objective, n_trials=trials)
-    judged = tw.judge(fits[study.best_trial.number], progress=False)
-    return float(judged.evaluation.metrics[metric].value)
+    for real in SETS:
+        for cells in measure_winners(real, kept, search):
+            yield row(*cells)
 
 
 PARTS = {
@@ -312,15 +306,15 @@ PARTS = {
 }
 
 
-def main(parts: Sequence[str], *, write: bool) -> None:
+def main(given: argparse.Namespace) -> None:
     """Measure, print, and write a section for each part."""
-    for part in parts:
+    for part in given.parts:
         with tempfile.TemporaryDirectory() as folder:
-            lines = []
-            for line in PARTS[part](Path(folder)):
+            kept, lines = Kept(given.keep or Path(folder), given.most), []
+            for line in PARTS[part](kept):
                 print(line, flush=True)
                 lines.append(line)
-        if write:
+        if given.write:
             said = " ".join((PARTS[part].__doc__ or "").split())
             text = f"{said}\n\n" + "\n".join(lines)
             write_section(f"tune_{part}", f"A search: {part}", text, ["optuna", "lightgbm"])
@@ -330,5 +324,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--write", action="store_true", help="write sections of the page")
-    given = parser.parse_args()
-    main(given.parts, write=given.write)
+    parser.add_argument("--keep", type=Path, help="folder for the pieces that are measured")
+    parser.add_argument("--most", type=int, default=math.inf, help="pieces to measure this time")
+    try:
+        main(parser.parse_args())
+    except Unfinished:
+        print("unfinished: again for the rest")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from trainwright.distributed.rank_share import WHOLE
 from trainwright.distributed.strategy import SingleProcess
 
 
 class Held:
     rank = 0
     world_size = 1
+    share, part, passes_together = WHOLE, 0, False
     device = torch.device("cpu")
 
     def __init__(self) -> None:

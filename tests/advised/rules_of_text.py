@@ -25,7 +25,38 @@ DOUBLING = json.dumps(
 )
 """A tokenizer of forty rules that each double a text."""
 
+TENSOR = "distributed={strategy: ddp, num_gpus: 2, tensor: 2}"
+STAGES = "distributed={strategy: ddp, num_gpus: 2, pipeline: 2}"
+
 _CASES = (
+    Case("change strategy to ddp", ("distributed.tensor=2",), leaves="number of processes"),
+    Case("change it to 2", (TENSOR, "distributed.num_gpus=3")),
+    Case(
+        "change it to 2, or remove distributed.tensor",
+        (TENSOR, "model.heads=2", "model.kv_heads=1", "model.width=16"),
+        does=("model.kv_heads=2", "-distributed.tensor"),
+    ),
+    Case(
+        "change it to 2",
+        (
+            STAGES,
+            "model.tied=false",
+            "model.layers=2",
+            "distributed.pipeline=4",
+            "distributed.num_gpus=4",
+        ),
+    ),
+    Case("change it to false, or remove distributed.pipeline", (STAGES,)),
+    Case(
+        "change it, or remove distributed.pipeline",
+        (STAGES, "model.tied=false", "training.checkpointing.asynchronous=true"),
+        does=("training.checkpointing.asynchronous=false",),
+    ),
+    Case(
+        "change it, or remove distributed.tensor",
+        (TENSOR, "training.optimizer={name: muon}"),
+        does=("training.optimizer.name=adamw",),
+    ),
     Case(
         "write training.optimizer.name: adamw, or remove model.init",
         ("model.init={kind: mup, base_width: 8}", "training.optimizer={name: lion}"),

@@ -317,6 +317,10 @@ CASES = tuple(
         ),
         Case("change it to off", ("distributed.strategy=ddp", "tracking.windows.noise_scale=9")),
         Case("choose auto", ("distributed.backend=nccl",)),
+        Case(
+            "remove distributed.tensor",
+            ("distributed={strategy: ddp, num_gpus: 2, tensor: 2}",),
+        ),
         Case("change it to 16", ("training.ramps.batch={start: 4, samples: 9999}",)),
         Case("change it to 1", ("training.scheduler.warmup_steps=9999",)),
         Case(

@@ -89,6 +89,8 @@ class Broken:
         self.rank, self.world_size = strategy.rank, strategy.world_size
         if fault == "rank of another":
             self.rank = 0
+        self.share, self.part = strategy.share, strategy.part
+        self.passes_together = strategy.passes_together
         self.device = strategy.device
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
         self._gather = strategy.gather

@@ -33,6 +33,7 @@ TRAINED_BY = {
     "series/contract.yaml": ("contracts/test_forecasting_page.py", "contract.yaml"),
     "series/intervals.yaml": ("contracts/test_forecasting_page.py", "intervals.yaml"),
     "shakespeare/contract.yaml": ("contracts/test_images_and_texts.py", "shakespeare"),
+    "shakespeare/divided.yaml": ("contracts/test_tensor_parallel.py", "divided.yaml"),
     **{
         f"tables/{kind}.yaml": ("contracts/test_models_page.py", '"tables"')
         for kind in ("boosting", "catboost", "forest", "ft_transformer", "neighbours", "xgboost")

@@ -31,6 +31,9 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/prepare/prepare_run.py: prepare it with these values",
     ),
     "gives an example of a setting": ("run/after/data_quality.py: write for example",),
+    "needs a process whose memory runs out": (
+        "engine/update/step_mistakes.py: write a smaller training.batch_size",
+    ),
     "needs a GPU": ("planner/data_rules.py: write exact",),
     "needs a program that is not installed everywhere": (
         "data/formats/json_lines.py: write one object",
@@ -75,6 +78,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     ),
     "needs several processes (test_ranks)": (
         "run/ranks/launch.py: ",
+        "run/ranks/kubernetes.py: ",
         "run/request.py: train with the command",
         "distributed/strategy.py: take another norm",
     ),

@@ -109,6 +109,7 @@ class Zygote:
         dies_by: str = "kill",
         notice: str = "",
         clock_jumps: bool = False,
+        frozen_after: Sequence[float] = (),
         environment: Mapping[str, str] | None = None,
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
@@ -117,7 +118,8 @@ class Zygote:
         it takes longer than all the rest. The step that begins at the cursor `poison` gives no
         numbers; at the cursor `dies_at` the process dies. While it stands still at a fault
         point the file `notice` is made. With `clock_jumps` every look at the date finds
-        another day, before or behind. `environment` is added to that of the process."""
+        another day, before or behind. `frozen_after`: seconds after which a rank that gives no sign
+        or stands still is frozen. `environment` is added to that of the process."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -134,6 +136,7 @@ class Zygote:
             "dies_by": dies_by,
             "notice": notice,
             "clock_jumps": clock_jumps,
+            "frozen_after": list(frozen_after),
             "environment": dict(environment or {}),
         }
         return Child(int(self._ask({"start": asked})), log)
@@ -325,6 +328,8 @@ def _arrange(asked: dict[str, object]) -> None:
         _poison(asked["poison"])
     if asked["clock_jumps"]:
         _let_the_clock_jump()
+    if asked["frozen_after"]:
+        _freeze_after(*asked["frozen_after"])  # type: ignore[misc]
     if asked["notice"]:
         _notice_while_still(Path(str(asked["notice"])))
     if asked["journal"]:
@@ -348,12 +353,23 @@ def _die_at(cursor: object, how: str) -> None:
                 raise RuntimeError("these rows cannot be learned from")
             if how == "no memory":
                 raise MemoryError
+            if how == "hold":
+                _hold_interpreter_on_rank_1()
+                return give(feed)
             if how not in ("kill", "no memory"):
                 _use_up(Path(how))
             os.kill(os.getpid(), signal.SIGKILL)
         return give(feed)
 
     Feed.next_step = deadly  # type: ignore[assignment,method-assign]
+
+
+def _hold_interpreter_on_rank_1() -> None:
+    """As a library that never gives the interpreter's lock back."""
+    import ctypes
+
+    if os.environ["RANK"] == "1":
+        ctypes.PyDLL(None).sleep(10_000)
 
 
 def _notice_while_still(path: Path) -> None:
@@ -392,6 +408,13 @@ def _let_the_clock_jump() -> None:
         return datetime.now(UTC) + timedelta(days=draw.choice((-400, -1, 0, 1, 400)))
 
     SystemClock.now = now  # type: ignore[assignment,method-assign]
+
+
+def _freeze_after(silent: float, still: float) -> None:
+    from trainwright.distributed import heartbeat, rank_watch
+
+    heartbeat.SILENT_SECONDS = rank_watch.SILENT_SECONDS = silent  # type: ignore[assignment]
+    heartbeat.STILL_SECONDS = still  # type: ignore[assignment]
 
 
 def _poison(cursor: object) -> None:

@@ -22,6 +22,7 @@ from trainwright.core.files import (  # noqa: E402
     read_json,
 )
 from trainwright.distributed import process_group  # noqa: E402
+from trainwright.distributed.rank_share import RankShare  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
@@ -168,6 +169,7 @@ class TwoRanks(SingleProcess):
     """The first of two ranks; the packets of the second are like its own."""
 
     world_size = 2
+    share = RankShare(0, 2)
 
     def reduce(self, packet: Packet) -> Packet:
         return combine_packets([packet, packet])

@@ -72,6 +72,7 @@ _LATER: LazyTable[Any] = LazyTable(
         "explain": f"{_HERE}.explain:explain",
         **{verb: f"{_HERE}.embeddings:{verb}" for verb in ("index", "search", "mine")},
         "tune": f"{_HERE}.tune_contract:tune",
+        "launch": f"{_HERE}.launch_job:launch",
         "generate": f"{_HERE}.texts.generate:generate",
         "card": f"{_HERE}.runs.runs_app:card",
         "runs": f"{_HERE}.runs.runs_app:runs_app",

@@ -1,4 +1,5 @@
-"""`python -m trainwright.cli.rank_process`: one of the ranks that a command starts by torchrun."""
+"""`python -m trainwright.cli.rank_process`: a rank that torchrun starts. Its words are its own, or
+those of the command that has started torchrun."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from trainwright.run.ranks.launch import Meeting
 def run_rank() -> int:
     """Run the command; the exit code that torchrun is to see."""
     meeting = Meeting()
-    sys.argv[1:] = meeting.words
+    if meeting.is_ours:
+        sys.argv[1:] = meeting.words
     try:
         main()
     except SystemExit as ending:

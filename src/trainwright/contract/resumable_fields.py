@@ -43,7 +43,10 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"resume.{field}" for field in _RESUME),
         *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "compute.threads",
-        *(f"distributed.{field}" for field in ("strategy", "num_gpus", "backend")),
+        *(
+            f"distributed.{field}"
+            for field in ("strategy", "num_gpus", "backend", "tensor", "pipeline")
+        ),
         "training.gradient_accumulation_steps",
         "training.memory.margin",
         *(f"tracking.{field}" for field in _SINKS),

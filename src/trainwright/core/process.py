@@ -163,10 +163,10 @@ def look_for_code_in(folder: Path) -> None:
 
 
 def is_rank() -> bool:
-    """Was this process started by torchrun, to train with others?"""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+    """Was this process started to train with others, by torchrun or inside srun?"""
+    return os.environ.keys() >= {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 
 def world_size() -> int:
-    """Processes that train together: those that torchrun has started, else this one."""
+    """Processes that train together: those that were started for it, else this one."""
     return int(os.environ["WORLD_SIZE"]) if is_rank() else 1

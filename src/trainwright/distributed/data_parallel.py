@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import final
 
 import torch
 from torch import Tensor, distributed, nn
 
 from trainwright.core.errors import PeerLost
+from trainwright.distributed.rank_share import RankShare
+from trainwright.distributed.rank_watch import describe_lost_peer, wait_for_peers
 from trainwright.distributed.strategy import (
     Packet,
     SingleProcess,
     combine_packets,
     refuse_batch_norm,
 )
+from trainwright.distributed.tensor_shards import local_of
+
+LIMIT = timedelta(hours=2)
+"""How long a rank waits for another in one call, such as while that one compiles its kernels; a
+frozen one is noticed by `RankWatch`."""
 
 _BUCKET_BYTES = 25 * 2**20
 """Gradients that are summed by one call, as in torch's own data parallelism."""
@@ -40,6 +48,8 @@ class DataParallel:
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self.device = device
+        self.share = RankShare(self.rank, self.world_size, self.passes_together)
+        self.part = 0
         self._parameters: list[nn.Parameter] = []
 
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
@@ -60,15 +70,19 @@ class DataParallel:
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets, and sum the gradients unless memory ran out."""
         unused = sum(parameter.grad is None for parameter in self._parameters)
-        numbers = [float(number) for number in (*packet, unused)]
         with notice_lost_peers():
-            own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-            of_ranks = torch.stack(self._of_ranks(own)).tolist()
-            packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
-            combined = combine_packets(packets)
+            combined, any_unused = self.exchange(packet, unused)
             if not combined.out_of_memory:
-                self._sum_gradients(some_unused=any(row[-1] for row in of_ranks))
+                sum_gradients(self._parameters, self.device, some_unused=any_unused)
         return combined
+
+    def exchange(self, packet: Packet, unused: int) -> tuple[Packet, bool]:
+        """The packet of all ranks, and whether a parameter is unused on any of them."""
+        numbers = [float(number) for number in (*packet, unused)]
+        own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        of_ranks = torch.stack(self._of_ranks(own)).tolist()
+        packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
+        return combine_packets(packets), any(row[-1] for row in of_ranks)
 
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all ranks."""
@@ -91,44 +105,50 @@ class DataParallel:
         distributed.all_gather(of_ranks, own)
         return of_ranks
 
-    def _sum_gradients(self, *, some_unused: bool) -> None:
-        """Sum the gradients in place, a bucket at a time. A parameter that some ranks used has a
-        gradient on all."""
-        trained = self._parameters
-        if some_unused:
-            used = torch.tensor(
-                [parameter.grad is not None for parameter in trained],
-                dtype=torch.int64,
-                device=self.device,
-            )
-            distributed.all_reduce(used)
-            trained = [one for one, ranks in zip(trained, used.tolist(), strict=True) if ranks]
-        for parameter in trained:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        for bucket in _buckets_of([one.grad for one in trained if one.grad is not None]):
-            sizes = [gradient.numel() for gradient in bucket]
-            rest = -sum(sizes) % self.world_size
-            flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
-            self._sum_in_order(flat)
-            parts = torch.split(flat, [*sizes, rest])
-            for gradient, part in zip(bucket, parts, strict=False):
-                gradient.copy_(part.view(gradient.shape))
 
-    def _sum_in_order(self, values: Tensor) -> None:
-        """Sum `values` over the ranks, in place, in their order: as one process adds one gradient
-        to the other. An all-reduce may add them in any order, which makes no difference to two.
-        Their number is a multiple of the ranks."""
-        if self.world_size <= 2:
-            distributed.all_reduce(values)
-            return
-        own = values.view(self.world_size, -1)
-        shares = torch.empty_like(own)
-        distributed.all_to_all_single(shares, own)
-        total = shares[0]
-        for share in shares[1:]:
-            total += share
-        distributed.all_gather(list(own), total)
+def sum_gradients(
+    trained: Sequence[nn.Parameter],
+    device: torch.device,
+    *,
+    some_unused: bool,
+    group: distributed.ProcessGroup | None = None,
+) -> None:
+    """Sum the gradients over a group in place, those of this rank of divided ones, a bucket at a
+    time. A parameter that some ranks used has a gradient on all."""
+    if some_unused:
+        used = torch.tensor(
+            [parameter.grad is not None for parameter in trained], dtype=torch.int64, device=device
+        )
+        distributed.all_reduce(used, group=group)
+        trained = [one for one, ranks in zip(trained, used.tolist(), strict=True) if ranks]
+    for parameter in trained:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    ranks = distributed.get_world_size(group)
+    for bucket in _buckets_of([local_of(one.grad) for one in trained if one.grad is not None]):
+        sizes = [gradient.numel() for gradient in bucket]
+        rest = -sum(sizes) % ranks
+        flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
+        _sum_in_order(flat, ranks, group)
+        parts = torch.split(flat, [*sizes, rest])
+        for gradient, part in zip(bucket, parts, strict=False):
+            gradient.copy_(part.view(gradient.shape))
+
+
+def _sum_in_order(values: Tensor, ranks: int, group: distributed.ProcessGroup | None) -> None:
+    """Sum `values` over the ranks, in place, in their order: as one process adds one gradient to
+    the other. An all-reduce may add them in any order, which makes no difference to two. Their
+    number is a multiple of the ranks."""
+    if ranks <= 2:
+        distributed.all_reduce(values, group=group)
+        return
+    own = values.view(ranks, -1)
+    shares = torch.empty_like(own)
+    distributed.all_to_all_single(shares, own, group=group)
+    total = shares[0]
+    for share in shares[1:]:
+        total += share
+    distributed.all_gather(list(own), total, group=group)
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -148,11 +168,13 @@ def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def notice_lost_peers() -> Iterator[None]:
     """Turns the error of a broken connection into `PeerLost`."""
     try:
-        yield
+        with wait_for_peers():
+            yield
     except (distributed.DistBackendError, distributed.DistNetworkError, RuntimeError) as error:
         if isinstance(error, PeerLost) or not _is_of_a_peer(error):
             raise
-        raise PeerLost(f"another rank has died, or does not answer: {error}"[:500]) from error
+        lost = f"another rank has died, or does not answer: {error}"[:500]
+        raise PeerLost(describe_lost_peer(lost)) from error
 
 
 def _is_of_a_peer(error: RuntimeError) -> bool:

@@ -1,6 +1,6 @@
 """The processes that train one model: how they meet, and what the first tells the others.
 
-torchrun starts them and says in the environment who each of them is (`RANK`, `WORLD_SIZE`,
+torchrun or srun starts them and says in the environment who each of them is (`RANK`, `WORLD_SIZE`,
 `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`). Tensors go through the default group of
 torch.distributed; what is to be trained through its store, as JSON, which a process can wait for
 without missing a signal.
@@ -22,13 +22,13 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from trainwright.contract.sections.run_settings import Distributed
-from trainwright.core.errors import PeerLost
+from trainwright.core.errors import Mistake, PeerLost, Problem
 from trainwright.core.files import Json
-from trainwright.distributed.data_parallel import DataParallel
+from trainwright.distributed.data_parallel import LIMIT, DataParallel
+from trainwright.distributed.rank_watch import RankWatch
 from trainwright.distributed.strategy import SingleProcess, Strategy
 
-LIMIT = timedelta(minutes=5)
-"""How long a rank waits for another in one call, such as while that one compiles its kernels."""
+_MEETING_LIMIT = timedelta(minutes=5)
 
 _SECONDS_BETWEEN = 0.05
 _SECONDS_TO_LEAVE = 10.0
@@ -39,7 +39,8 @@ class ProcessGroup:
     """The default process group, of which this process is the rank `rank`. Rank 0 prepares, judges
     and writes; it tells the others what to train."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, watch: RankWatch) -> None:
+        self.watch = watch
         self.rank = distributed.get_rank()
         self.world_size = distributed.get_world_size()
         self._store = store
@@ -90,8 +91,11 @@ def join_group() -> Iterator[ProcessGroup]:
     """Meet the processes that torchrun has started, inside the block."""
     has_gpu = torch.cuda.is_available()
     if has_gpu:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    store, rank, world_size = next(rendezvous("env://", timeout=LIMIT))
+        # Slurm may show each task its own GPU only.
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    store, rank, world_size = _meet()
+    # Of a connection of its own; the stubs of torch do not know it.
+    watch = RankWatch(store.clone(), rank, world_size)  # type: ignore[attr-defined]
     distributed.init_process_group(
         "nccl" if has_gpu else "gloo",
         store=PrefixStore("training", store),
@@ -99,7 +103,8 @@ def join_group() -> Iterator[ProcessGroup]:
         world_size=world_size,
         timeout=LIMIT,
     )
-    group = ProcessGroup(PrefixStore("orders", store))
+    group = ProcessGroup(PrefixStore("orders", store), watch)
+    watch.start()
     _joined.append(group)
     try:
         yield group
@@ -112,7 +117,29 @@ def join_group() -> Iterator[ProcessGroup]:
     else:
         group.end()
     finally:
+        watch.stop()
         _joined.remove(group)
+
+
+def _meet() -> tuple[Store, int, int]:
+    """The store that rank 0 keeps, this rank and the number of ranks.
+
+    Raises:
+        Mistake: they do not meet.
+    """
+    try:
+        store, rank, world_size = next(rendezvous("env://", timeout=_MEETING_LIMIT))
+    except (distributed.DistNetworkError, distributed.DistStoreError) as error:
+        port = os.environ["MASTER_PORT"]
+        raise Mistake(
+            Problem(
+                f"the processes that are to train together do not meet at port {port}",
+                found=f"{os.environ['MASTER_ADDR']}: {error}"[:300],
+                expected="rank 0 at this address, and the others within five minutes",
+                fix="start all of them, or let them meet at a free port (MASTER_PORT)",
+            )
+        ) from error
+    return store, rank, world_size
 
 
 def _find_lost_peer(error: BaseException | None) -> PeerLost | None:
@@ -137,4 +164,12 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
         from trainwright.distributed.sharded import FullyShard
 
         return FullyShard(device)
+    if section.model_ranks > 1:
+        if section.pipeline > 1:
+            from trainwright.distributed.pipeline import PipelineParallel
+
+            return PipelineParallel(device, section.tensor, section.pipeline)
+        from trainwright.distributed.model_parallel import ModelParallel
+
+        return ModelParallel(device, section.tensor)
     return DataParallel(device)

@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from trainwright.distributed.data_parallel import DataParallel, notice_lost_peers
+from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, norm_of_norms, norms_of
 from trainwright.distributed.tensor_shards import local_of
 
@@ -31,6 +32,8 @@ class FullyShard:
     def __init__(self, device: torch.device) -> None:
         self._peers = DataParallel(device)
         self.rank, self.world_size = self._peers.rank, self._peers.world_size
+        self.share = RankShare(self.rank, self.world_size, self.passes_together)
+        self.part = 0
         self.device = device
 
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:

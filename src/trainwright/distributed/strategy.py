@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+from trainwright.distributed.rank_share import WHOLE, RankShare
 
 _ALONE = nullcontext()
 _CPU = torch.device("cpu")
@@ -36,13 +38,26 @@ class Packet(NamedTuple):
     length: int = 0
 
 
+class StagePasses(NamedTuple):
+    """Forward and backward passes of the micro-batches of a step.
+
+    `inputs` are those of each, [B, L] with B of its own; `draw` seeds the generators for one of
+    them, `forward` is the context of a forward pass, and `loss` the loss of one of them from its
+    logits [B, L, V], divided by the targets of the step.
+    """
+
+    inputs: Sequence[Sequence[Tensor]]
+    draw: Callable[[int], object]
+    forward: Callable[[], AbstractContextManager[object]]
+    loss: Callable[[int, Tensor], Tensor]
+
+
 class Strategy(Protocol):
     """One of `world_size` ranks that train one model.
 
     Every rank calls the methods in the same order. What `reduce` and `gradient_norm` return is the
     same on every rank to the last bit, so that every rank takes the same branch. A rank that dies
-    must make the calls of the others raise `PeerLost`; they may not wait for ever. Which
-    micro-batches are a rank's is no matter of the strategy: see `RankShare`.
+    must make the calls of the others raise `PeerLost`; they may not wait for ever.
     """
 
     @property
@@ -53,6 +68,16 @@ class Strategy(Protocol):
     @property
     def world_size(self) -> int:
         """Number of ranks."""
+        ...
+
+    @property
+    def share(self) -> RankShare:
+        """This rank's share of the micro-batches of a step; ranks that divide a model have one."""
+        ...
+
+    @property
+    def part(self) -> int:
+        """Which part of a model this rank has, from 0: the first, where it has all of it."""
         ...
 
     @property
@@ -103,12 +128,30 @@ class Strategy(Protocol):
         ...
 
 
+@runtime_checkable
+class Staged(Strategy, Protocol):
+    """One of the ranks of a model whose blocks are cut into stages."""
+
+    def run_passes(self, passes: StagePasses) -> None:
+        """Make the passes of a step in place of calls of the model; `loss` is called on ranks of
+        the last stage."""
+        ...
+
+    def gather_stages(
+        self, tensors: Mapping[str, Tensor], values: Json
+    ) -> list[tuple[Mapping[str, Tensor], Json]]:
+        """On rank 0 tensors and values of every stage, on others nothing."""
+        ...
+
+
 @final
 class SingleProcess:
     """A single process with a single device."""
 
     rank = 0
     world_size = 1
+    share = WHOLE
+    part = 0
     passes_together = False
 
     def __init__(self, device: torch.device = _CPU) -> None:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 
+TENSOR = "tensor"
+"""Dimension of a mesh whose ranks divide the matrices of a model."""
+
+
 class Place(NamedTuple):
     """Where a shard lies in its tensor: its first index, and the shape of the whole tensor. Of
     ranks that hold the same shard, one writes it."""
@@ -45,6 +49,23 @@ def place_of(tensor: DTensor) -> Place:
     assert at is not None, "this rank is in the mesh of its tensors"
     copies = [index for index, one in zip(at, placements, strict=True) if one == Replicate()]
     return Place(tuple(offset), tuple(tensor.shape), not any(copies))
+
+
+def whole_of_parts(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """The whole of a tensor that tensor parallelism has divided, in the usual order of its rows;
+    all ranks of its mesh call this. Others, among them shards of data ranks, as they are."""
+    if is_sharded(tensor) and TENSOR in (tensor.device_mesh.mesh_dim_names or ()):
+        whole: Tensor = tensor.full_tensor().detach()
+        order = getattr(parameter, "row_order", None)
+        return whole if order is None else torch.empty_like(whole).index_put_((order,), whole)
+    return tensor
+
+
+def in_own_order(value: Tensor, parameter: Tensor) -> Tensor:
+    """A whole value with its rows in the order that a divided parameter has them in: such that each
+    rank has contiguous ones. Its attribute `row_order` says which, where it is not the usual."""
+    order = getattr(parameter, "row_order", None)
+    return value if order is None else value[order]
 
 
 def write_into(tensor: Tensor, value: Tensor) -> None:

@@ -52,8 +52,11 @@ def share_validation(
     if strategy.world_size == 1 or isinstance(validate, NoValidation):
         return validate
 
+    # All ranks that divide a model make each of its passes.
+    is_divided = strategy.share.world_size < strategy.world_size
+
     def validate_together() -> Mapping[str, float]:
-        with portions.share_among(strategy):
+        with nullcontext() if is_divided else portions.share_among(strategy):
             own = dict(validate())
         values: Mapping[str, float] = share_json(own, strategy)
         return values

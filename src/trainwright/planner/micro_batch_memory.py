@@ -155,7 +155,7 @@ def fit_micro_batch(
     if not estimate.device or not {path, other} <= made.keys():
         return contract, choices
     training = contract.training
-    rows = settled(training.effective_batch_size) // settled(contract.distributed.num_gpus)
+    rows = settled(training.effective_batch_size) // contract.distributed.data_ranks
     widest = widest_rows(contract)
     a_row = estimate.activations // widest
     room = round(estimate.device * (1 - training.memory.margin)) - estimate.fixed

@@ -45,6 +45,7 @@ class FakeStrategy:
     def __init__(self, rank: int, group: FakeRanks) -> None:
         self.rank = rank
         self.world_size = group.world_size
+        self.share, self.part = RankShare(rank, group.world_size), 0
         self.passes_together = False
         self.device = torch.device("cpu")
         self.packets = 0

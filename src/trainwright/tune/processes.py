@@ -12,56 +12,33 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerProcess
-from typing import Protocol, final
+from typing import TypeAlias, final
 
 from trainwright.contract.sections.run_settings import Ray
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_package
 from trainwright.tune.trial import TrialFiles, run_trial
 
-_LOADED = ["trainwright.tune.trial", "lightgbm", "optuna"]
-"""What the server that trials are forked from imports; it runs nothing of it."""
+_LOADED = ["lightgbm", "optuna", "trainwright.tune.trial_server"]
+"""What the server that trials are forked from imports, besides what the driver has imported."""
 
 _PR_SET_PDEATHSIG = 1
 _MOST_SECONDS_TO_ANSWER = 10.0
 
 
-class RunningTrial(Protocol):
-    """A trial that was started."""
-
-    def is_running(self) -> bool:
-        """Has its process not ended?"""
-        ...
-
-    def wait(self) -> str:
-        """Wait for its end; why its process died, empty if it did not."""
-        ...
-
-    def stop(self) -> None:
-        """End it."""
-        ...
-
-
-class TrialRunner(Protocol):
-    """Starts trials."""
-
-    def start(self, files: TrialFiles) -> RunningTrial:
-        """Start the trial that the files ask for."""
-        ...
-
-
 @final
 class LocalProcesses:
     """A fresh process for each trial, forked from a server that has imported what trainings need
-    and has run nothing: so a trial starts in milliseconds, and finds no threads or tensors of
+    and has trained nothing: so a trial starts in milliseconds, and finds no threads or tensors of
     another. Trials die with this process."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([*_LOADED, *({"torch"} & sys.modules.keys())])
+        own = [name for name in sys.modules if name == "torch" or name.startswith("trainwright.")]
+        self._context.set_forkserver_preload([*own, *_LOADED])
 
-    def start(self, files: TrialFiles) -> RunningTrial:
-        """As the interface says."""
+    def start(self, files: TrialFiles) -> LocalTrial:
+        """Start the trial that the files ask for."""
         process = self._context.Process(
             target=_run_here, args=(os.getpid(), str(files.trials), files.number)
         )
@@ -78,11 +55,11 @@ class LocalTrial:
         self._process = process
 
     def is_running(self) -> bool:
-        """As the interface says."""
+        """Has its process not ended?"""
         return self._process.is_alive()
 
     def wait(self) -> str:
-        """As the interface says."""
+        """Wait for its end; why its process died, empty if it did not."""
         self._process.join()
         code = self._process.exitcode or 0
         return "" if not code else f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -146,8 +123,8 @@ class RayTasks:
             num_cpus=section.cores, num_gpus=section.gpus, max_calls=1, max_retries=0
         )(run_trial)
 
-    def start(self, files: TrialFiles) -> RunningTrial:
-        """As the interface says."""
+    def start(self, files: TrialFiles) -> RayTrial:
+        """Start the trial that the files ask for."""
         trials = str(files.trials.absolute())
         return RayTrial(self._ray, self._task.remote(trials, files.number))
 
@@ -160,12 +137,12 @@ class RayTrial:
         self._ray, self._task = ray, task
 
     def is_running(self) -> bool:
-        """As the interface says."""
+        """Has its process not ended?"""
         ended, _ = self._ray.wait([self._task], timeout=0)
         return not ended
 
     def wait(self) -> str:
-        """As the interface says."""
+        """Wait for its end; why its process died, empty if it did not."""
         try:
             self._ray.get(self._task)
         except self._ray.exceptions.RayError as error:
@@ -175,3 +152,7 @@ class RayTrial:
     def stop(self) -> None:
         """End it."""
         self._ray.cancel(self._task, force=True)
+
+
+TrialRunner: TypeAlias = LocalProcesses | RayTasks
+RunningTrial: TypeAlias = LocalTrial | RayTrial

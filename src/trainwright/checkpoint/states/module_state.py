@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.distributed.tensor_shards import write_into
+from trainwright.distributed.tensor_shards import in_own_order, whole_of_parts, write_into
 
 _SHOWN = 5
 _EXTRA = "extra"
@@ -106,7 +106,9 @@ class ModuleState:
         named, extra = self._parts()
         first, tied = _first_names(named)
         parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
-        tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
+        tensors = {
+            name: whole_of_parts(others.get(name, tensor), tensor) for name, tensor in first.items()
+        }
         frozen = frozen_parameters(first, others)
         values = {"tied": tied, **extra, **self._origin_of(frozen)}
         updated = {*parameters, *others}
@@ -118,7 +120,8 @@ class ModuleState:
         first, tied = _first_names(named)
         frozen = frozen_parameters(first)
         values = {"tied": tied, **extra, **self._origin_of(frozen)}
-        return Snapshot(tensors=first, values=values, frozen=frozen)
+        tensors = {name: whole_of_parts(tensor, tensor) for name, tensor in first.items()}
+        return Snapshot(tensors=tensors, values=values, frozen=frozen)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the tensors.
@@ -148,7 +151,7 @@ class ModuleState:
                 if is_extra_state(name):
                     self._set_extra(name, snapshot.tensors[name].clone())
                 else:
-                    write_into(tensor, snapshot.tensors[name])
+                    write_into(tensor, in_own_order(snapshot.tensors[name], tensor))
         for name, value in found_extra.items():
             self._set_extra(name, value)
         snapshot.adopt_frozen(first)

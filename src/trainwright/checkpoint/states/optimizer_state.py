@@ -12,7 +12,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.module_state import check_same_names
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.distributed.tensor_shards import write_into
+from trainwright.distributed.tensor_shards import in_own_order, whole_of_parts, write_into
 from trainwright.optim.optimizer_protocol import Optimizer
 
 _OPTION = "option"
@@ -70,7 +70,7 @@ class OptimizerState:
                 name = self._names[id(parameter)]
                 for key, value in self._optimizer.state.get(parameter, {}).items():
                     if isinstance(value, Tensor):
-                        tensors[f"{_STATE}/{name}/{key}"] = value
+                        tensors[f"{_STATE}/{name}/{key}"] = whole_of_parts(value, parameter)
                     else:
                         numbers.setdefault(name, {})[key] = value
         updated = {path for path in tensors if path.startswith(f"{_STATE}/")}
@@ -95,7 +95,7 @@ class OptimizerState:
             kind, _, rest = path.partition("/")
             owner, _, key = rest.rpartition("/")
             if kind == _OPTION:
-                groups[int(owner)][key] = _into(groups[int(owner)][key], tensor)
+                groups[int(owner)][key] = _into(groups[int(owner)][key], tensor, tensor)
             else:
                 by_name[owner][key] = tensor
         for group, saved in zip(groups, values["groups"], strict=True):
@@ -116,10 +116,10 @@ class OptimizerState:
             if not isinstance(value, Tensor):
                 live[key] = value
             elif isinstance(live.get(key), Tensor) and live[key].shape == value.shape:
-                live[key] = _into(live[key], value)
+                live[key] = _into(live[key], value, parameter)
             elif value.shape == parameter.shape:
                 made = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
-                write_into(made, value)
+                write_into(made, in_own_order(value, parameter))
                 live[key] = made
             else:
                 # Counters stay on the host unless the kernel reads them on the device; factors and
@@ -152,8 +152,8 @@ def _unnamed(group: int, parameter: Tensor) -> Mistake:
     )
 
 
-def _into(live: Any, value: Tensor) -> Tensor:
+def _into(live: Any, value: Tensor, parameter: Tensor) -> Tensor:
     if isinstance(live, Tensor) and live.dtype == value.dtype and live.shape == value.shape:
-        write_into(live, value)
+        write_into(live, in_own_order(value, parameter))
         return live
     return value.clone()

@@ -76,6 +76,27 @@ class Distributed(Section):
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""
 
+    tensor: Count = 1
+    """Devices that divide the matrices of a `gpt` among them (Shoeybi et al. 2019,
+    arXiv:1909.08053), and between its matrices the positions (Korthikanti et al. 2022,
+    arXiv:2205.05198). They work on the same micro-batches: the rows of a step are divided among
+    `num_gpus` / (`tensor` x `pipeline`)."""
+
+    pipeline: Count = 1
+    """Stages of the blocks of a `gpt`, each on other devices, through which the micro-batches of a
+    step go one after another (1F1B: Narayanan et al. 2021, arXiv:2104.04473, section 2.2). The
+    larger `gradient_accumulation_steps` is, the less do stages wait for each other."""
+
+    @property
+    def model_ranks(self) -> int:
+        """Devices among which a model is divided."""
+        return self.tensor * self.pipeline
+
+    @property
+    def data_ranks(self) -> int:
+        """Among how many the rows of a step are divided; 1 while `num_gpus` is open."""
+        return 1 if self.num_gpus == "auto" else self.num_gpus // self.model_ranks
+
 
 class Resume(Section):
     """How an interrupted run resumes: with the contract that it was started with."""

@@ -17,6 +17,8 @@ _OF_THE_BITS = (
     "torch",
     "threads",
     "ranks",
+    "tensor",
+    "pipeline",
     "device",
     "cpu",
     "cudnn",

@@ -20,7 +20,8 @@ from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import Full, Precision, run_backward
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
 from trainwright.engine.update.oom_policy import OutOfMemoryPolicy, RaiseOutOfMemory, no_update
-from trainwright.engine.update.step import above, no_limit, no_reader, root_of, wrong_count
+from trainwright.engine.update.step import above, no_limit, no_reader, root_of
+from trainwright.engine.update.step_mistakes import wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer_protocol import drops_on_device
 from trainwright.tracking.events import StepOutcome

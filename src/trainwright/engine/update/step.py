@@ -12,9 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import key_generators
-from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
-from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, packet_of
+from trainwright.distributed.strategy import (
+    Packet,
+    SingleProcess,
+    Staged,
+    Strategy,
+    packet_of,
+)
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import (
@@ -33,7 +38,15 @@ from trainwright.engine.update.oom_policy import (
     RaiseOutOfMemory,
     no_update,
 )
-from trainwright.engine.update.step_mistakes import no_gradient, no_targets, short_loss_sum
+from trainwright.engine.update.stage_passes import pass_stages
+from trainwright.engine.update.step_mistakes import (
+    awaited_rank,
+    no_gradient,
+    no_loss_sum,
+    no_targets,
+    short_loss_sum,
+    wrong_count,
+)
 from trainwright.objective.losses import SHORT, LossSum, Objective
 from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
@@ -112,6 +125,8 @@ class OptimizerStep:
         self._precision = precision or Full()
         self._forward, self._scale = self._precision.forward, self._precision.scale
         self._strategy = strategy or SingleProcess()
+        # Asked once: such a check takes as long as a short step may.
+        self._stages = strategy if isinstance(strategy, Staged) else None
         self._reduce: Callable[[Packet], Packet] = self._strategy.reduce
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
@@ -233,6 +248,10 @@ class OptimizerStep:
             if self._draws != "as they come":
                 at = (work.samples, strategy.device, len(work.before))
                 draw = partial(key_generators, self._draws, *at)
+            if self._stages is not None:
+                batches = [batch for _, batch in passes]
+                given_by = (self._objective, self._forward, partial(self._root, targets), draw)
+                return pass_stages(self._stages, batches, *given_by)
             self._look_ahead(model, work.micro_batches, self._forward, strategy, draw)
             for index, batch in passes:
                 left -= 1
@@ -255,6 +274,8 @@ class OptimizerStep:
             if not is_out_of_memory(error):
                 raise
             why = str(error).partition("\n")[0] or type(error).__name__
+            if strategy.passes_together:
+                raise awaited_rank(why) from error
             return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
         return Packet(0.0, 0) if total is None else packet_of(total, counted)
 
@@ -364,7 +385,7 @@ def root_of(loss_sum: Tensor, targets: int) -> Tensor:
         Mistake: not a sum, or a sum in 16 bits, in which 1 / targets is off by up to 0.4%.
     """
     if loss_sum.numel() != 1:
-        raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
+        raise no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
     if loss_sum.dtype in SHORT:
         raise short_loss_sum(str(loss_sum.dtype).removeprefix("torch."))
     return torch.full_like(loss_sum, 1 / targets)
@@ -374,26 +395,4 @@ def _as_loss_sum(given: object) -> LossSum:
     """A pair as a sum and a count; anything else is rejected before it is trained on."""
     if isinstance(given, tuple) and len(given) == 2:
         return LossSum(*given)
-    raise _no_loss_sum(f"{type(given).__name__}")
-
-
-def _no_loss_sum(found: str) -> Mistake:
-    return Mistake(
-        Problem(
-            "the objective does not return a loss sum and its number of targets",
-            found=found,
-            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
-            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
-        )
-    )
-
-
-def wrong_count(counted: int, targets: int) -> Mistake:
-    """Error for an objective and a feed that count targets differently."""
-    return Mistake(
-        Problem(
-            "the objective and the feed count targets differently, so the loss would be wrong",
-            found=f"the objective counted {counted}, the feed {targets}",
-            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
-        )
-    )
+    raise no_loss_sum(f"{type(given).__name__}")

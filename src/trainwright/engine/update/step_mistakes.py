@@ -39,3 +39,40 @@ def short_loss_sum(dtype: str) -> Mistake:
             "that is already summed does not help",
         )
     )
+
+
+def awaited_rank(why: str) -> Mistake:
+    """Error for memory that ran out on a rank for which others wait inside the pass."""
+    return Mistake(
+        Problem(
+            "memory ran out in a pass that several processes make together",
+            path="training.batch_size",
+            found=why,
+            expected="a micro-batch that fits: they cannot repeat a pass with fewer rows",
+            fix="write a smaller training.batch_size, and as many more "
+            "training.gradient_accumulation_steps",
+        )
+    )
+
+
+def no_loss_sum(found: str) -> Mistake:
+    """Error for an objective that returns something else."""
+    return Mistake(
+        Problem(
+            "the objective does not return a loss sum and its number of targets",
+            found=found,
+            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
+            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
+        )
+    )
+
+
+def wrong_count(counted: int, targets: int) -> Mistake:
+    """Error for an objective and a feed that count targets differently."""
+    return Mistake(
+        Problem(
+            "the objective and the feed count targets differently, so the loss would be wrong",
+            found=f"the objective counted {counted}, the feed {targets}",
+            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
+        )
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_never, final
+from typing import TYPE_CHECKING, Any, Literal, assert_never, final
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,9 @@ from trainwright.model.causal_attention import (
     within_documents,
 )
 from trainwright.model.input_shape import TokenShape
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _aten = torch.ops.aten
 _DEVIATION = 0.02
@@ -127,6 +130,10 @@ class GptNetwork(nn.Module):
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
         self.output_factor = section.width_factor
+        # Of a network that is cut into stages: whether another one follows, and over how many ranks
+        # the positions are divided that it gets from the one before.
+        self.continues, self.position_ranks = False, 1
+        self.width, self.outputs = section.width, vocabulary
         _start(self, section)
 
     def forward(
@@ -136,7 +143,8 @@ class GptNetwork(nn.Module):
     ) -> Float[Tensor, "B L V"]:
         """Logits of the next token at each position. In a packed window, `positions` start at 0 in
         each document, and documents do not attend to each other."""
-        return functional.linear(self.features(tokens, positions), self.head_weight)
+        features = self.features(tokens, positions)
+        return features if self.continues else functional.linear(features, self.head_weight)
 
     def features(
         self,
@@ -147,10 +155,12 @@ class GptNetwork(nn.Module):
         """What the head reads at each position. Embeddings that stand `before` the tokens of each
         row take n positions of the context, and give no features."""
         ahead = _length(before)
-        assert ahead + tokens.shape[1] <= self.context, "a window is at most the context"
+        assert ahead + tokens.shape[1] * self.position_ranks <= self.context, (
+            "a window is at most the context"
+        )
         assert not ahead or isinstance(positions, str), "packed documents have nothing before them"
         prompt = self.prompt_length + ahead
-        length = prompt + tokens.shape[1]
+        length = prompt + tokens.shape[1] * self.position_ranks
         seen: Literal["past"] | Tensor = "past"
         if isinstance(positions, str):
             places = torch.arange(length, device=tokens.device)
@@ -194,6 +204,18 @@ class GptNetwork(nn.Module):
             x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
         cache.length = end - prompt
         return functional.linear(self._normed(x[:, -1]), self.head_weight)
+
+    def cut(self, stage: int, stages: int, position_ranks: int) -> None:
+        """Keep one of several stages: see `Divisible`."""
+        from trainwright.model.gpt.stage_gpt import cut_decoder
+
+        cut_decoder(self, stage, stages, position_ranks)
+
+    def divide(self, mesh: DeviceMesh) -> None:
+        """Divide it over ranks: see `Divisible`."""
+        from trainwright.model.gpt.divide_gpt import divide_decoder
+
+        divide_decoder(self, mesh)
 
     @property
     def projections(self) -> Mapping[str, nn.Module]:
@@ -308,7 +330,7 @@ class _Block(nn.Module):
             values = values.contiguous()
         dropout = self.dropout if self.training else 0.0
         mixed = attend(queries, self.shared(keys), self.shared(values), dropout, seen)
-        return mixed.transpose(1, 2).reshape(x.shape)
+        return mixed.transpose(1, 2).flatten(2)
 
     def _forward(self, x: Tensor) -> Tensor:
         inner = self.wide(self.before_forward(x))

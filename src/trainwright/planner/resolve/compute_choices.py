@@ -124,6 +124,8 @@ def _compiling(contract: Contract, training: Training, work: Work, device: Devic
         return {"compile": ("off", "the loss is over all micro-batches of a step")}
     if contract.training.memory.head_loss == "fused":
         return {"compile": ("off", "the fused loss is a kernel of its own")}
+    if contract.distributed.model_ranks > 1:
+        return {"compile": ("off", "processes exchange activations inside the passes")}
     if contract.model.is_quantized:
         return {"compile": ("off", "the bits of the base are turned back outside of a graph")}
     if training.learns_states:

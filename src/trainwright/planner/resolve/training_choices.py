@@ -311,7 +311,7 @@ def _patience(contract: Contract, rows: int) -> tuple[int, str]:
 def choose_batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
     """The three batch sizes, whose product must be right; the rules have checked the given ones."""
     training = contract.training
-    devices = settled(contract.distributed.num_gpus)
+    devices = contract.distributed.data_ranks
     usual = family_of(contract.model).usual_training(contract.model)
     batch, reason = usual.get("batch_size", _usual_batch(rows))
     accumulation, why = 1, "one micro-batch is a step"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -12,23 +12,23 @@ from torch import nn
 
 from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
 from trainwright.checkpoint.state import Stateful, merge_state
-from trainwright.checkpoint.states.eval_weights_state import evaluated_part
+from trainwright.checkpoint.states.eval_weights_state import MODEL, evaluated_part
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
+from trainwright.checkpoint.states.stage_state import StageState
 from trainwright.checkpoint.store import CheckpointStore, Loaded
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
-from trainwright.core.errors import StorageFailed
+from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import build_strategy
-from trainwright.distributed.rank_share import RankShare
-from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.distributed.strategy import SingleProcess, Staged, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
@@ -149,8 +149,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     network = _build(section, contract, prepared, strategy)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
-    share = RankShare(strategy.rank, strategy.world_size, strategy.passes_together)
-    feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
+    feed = build_feed(contract, prepared, device, lambda event: tell(event), strategy.share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     learning = _learning(section, network, feed)
@@ -167,6 +166,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
+    weights_state = _with_stages(updates.state, model, strategy)
     own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
     recorders = _recorders(run, device, measured)
     save_requested = requests.signalled_save(SaveRequested(run.flag))
@@ -181,7 +181,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
-        state=merge_state(updates.state, stepping.state, measured.state, own_state),
+        state=merge_state(weights_state, stepping.state, measured.state, own_state),
         # Lines are cut before the event says so, on which a sink relies.
         observers=(recorders, *run.observers, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
@@ -235,6 +235,11 @@ def _build(
     family.lay_out(model, settled(training.compute.memory_format))
     blocks = list(family.blocks(model))
     recompute(blocks, training.memory.activation_checkpointing)
+    # Of a model in the shape of a base the rules know no shape.
+    over = contract.distributed
+    problems = list(section.division_problems(over.tensor, over.pipeline))
+    if over.model_ranks > 1 and problems:
+        raise Mistake(problems)
     model = strategy.wrap(model, blocks)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
@@ -327,6 +332,18 @@ def _patience(contract: Contract) -> Patience:
     return Patience(stopping.metric, direction, settled(stopping.patience), stopping.min_delta)
 
 
+def _with_stages(
+    state: Mapping[str, Stateful], model: nn.Module, strategy: Strategy
+) -> Mapping[str, Stateful]:
+    """The state of the weights and their optimizer, of all stages where there are several."""
+    if not isinstance(strategy, Staged):
+        return state
+    own = [name for name, _ in model.named_parameters()]
+    names = [name for name in (MODEL, "optimizer") if name in state]
+    staged = {name: StageState(state[name], own, strategy.gather_stages) for name in names}
+    return {**state, **staged}
+
+
 def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
     """Description of the run beyond its state, for deciding whether a resume can be exact."""
     compiled = plan.contract.training.compute.compile == "on"
@@ -335,4 +352,6 @@ def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
         "data": prepared.version,
         **numerics_of(strategy.device, compiled=compiled),
         "ranks": strategy.world_size,
+        "tensor": plan.contract.distributed.tensor,
+        "pipeline": plan.contract.distributed.pipeline,
     }

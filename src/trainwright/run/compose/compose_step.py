@@ -103,7 +103,8 @@ def build_stepping(
     if isinstance(trained.objective, GradientCache):
         step = _looking_ahead(step, trained.objective)
     step.waiting_for(before_update).handling_memory(memory).dropping_above(guard.limit)
-    step.drawing_by(contract.seed)
+    # Ranks that divide a model drop other positions, features and heads.
+    step.drawing_by(contract.seed + 2**32 * trained.strategy.part)
     own: dict[str, Stateful] = {
         "guard": guard,
         "watch": guard.watch,

@@ -14,6 +14,8 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.engine.execution.numeric_env import why_not_exact
 
+_AXES = ("tensor", "pipeline")
+
 
 def with_same_bits(store: CheckpointStore, section: Resume, inventory: Json) -> CheckpointStore:
     """Guarded store, if the contract requires exact bits and does not accept others: it refuses
@@ -31,6 +33,9 @@ def _check_bits(inventory: Json, found: Loaded) -> None:
         where = "where it was started"
         if before["ranks"] != inventory["ranks"]:
             where = f"with the same number of ranks, {before['ranks']}"
+        elif changed := [axis for axis in _AXES if before[axis] != inventory[axis]]:
+            settings = [f"--set distributed.{axis}={before[axis]}" for axis in changed]
+            where = f"as it was divided: {' '.join(settings)}"
         elif before["threads"] != inventory["threads"]:
             where = f"with the same threads: --set compute.threads={before['threads']}"
         raise Mistake(

@@ -50,7 +50,8 @@ class NetworkLearner:
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
-        if is_sharded(next(composed.job.model.parameters())):
+        is_divided = self._plan.contract.distributed.model_ranks > 1
+        if is_divided or is_sharded(next(composed.job.model.parameters())):
             composed = read_whole(composed, self._section, plan, prepared, ended)
         note_fit(run, ended)
         cut = self._cut(ended, composed.limit)

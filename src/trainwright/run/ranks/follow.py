@@ -13,7 +13,7 @@ from typing import final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.core.errors import PeerLost
+from trainwright.core.errors import Interrupted, PeerLost
 from trainwright.core.progress import StopFlag
 from trainwright.core.threads import own_threads
 from trainwright.data.mapped_values import open_values, write_values
@@ -26,6 +26,7 @@ from trainwright.run.compose.compose_step import kernels
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.run.supervise.preemption import stop_on_signals
+from trainwright.tracking.events import Ended
 from trainwright.tracking.identity import Identity
 from trainwright.tracking.run_folder import RunFolder
 
@@ -67,6 +68,7 @@ def lead_ranks(
         run.identity,
     )
     write_values(training, rows)
+    group.watch.log_to(folder.path / "ranks" / "0.log")
     group.tell({"rows": str(rows)})
     try:
         yield
@@ -78,15 +80,18 @@ def follow(group: ProcessGroup) -> None:
     """Make the trainings that the first rank tells, until it ends.
 
     Raises:
-        PeerLost: another rank has died.
+        PeerLost: another rank has died. Interrupted: all were stopped, and can be resumed.
     """
     flag = StopFlag()
+    is_interrupted = False
     with stop_on_signals(flag):
         while (order := group.next_order()) is not None:
             training: RankTraining = open_values(Path(order["rows"]))
-            _log_to(training.run / "ranks" / f"{group.rank}.log")
+            log = training.run / "ranks" / f"{group.rank}.log"
+            _log_to(log)
+            group.watch.log_to(log)
             try:
-                _train(training, flag)
+                is_interrupted = _train(training, flag).kind == "interrupted"
             except PeerLost as lost:
                 # The first rank may have ended with an error that its user has seen.
                 try:
@@ -96,9 +101,11 @@ def follow(group: ProcessGroup) -> None:
                 if not has_ended:
                     raise lost from None
                 return
+    if is_interrupted:
+        raise Interrupted("stopped with the other ranks")
 
 
-def _train(training: RankTraining, flag: StopFlag) -> None:
+def _train(training: RankTraining, flag: StopFlag) -> Ended:
     """Train as the first rank does, and write nothing."""
     folder = RunFolder(training.run, training.called)
     run = RunContext(
@@ -108,7 +115,7 @@ def _train(training: RankTraining, flag: StopFlag) -> None:
     with own_threads(plan.contract.compute.threads), kernels(plan.contract), flag.watched():
         composed = compose(training.section, plan, training.prepared, run)
         with closing(composed.feed):
-            fit(composed.job)
+            return fit(composed.job)
 
 
 def _without_records(contract: Contract) -> Contract:

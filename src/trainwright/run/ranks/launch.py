@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.reading.read_contract import ContractText, read_contract
-from trainwright.core.errors import Mistake, PeerLost, Problem
+from trainwright.core.errors import Interrupted, Mistake, PeerLost, Problem
 from trainwright.core.files import read_json, write_json
 from trainwright.core.process import is_rank, world_size
 from trainwright.core.threads import usable_cores
+from trainwright.run.ranks.slurm import join_slurm_step
 from trainwright.run.request import Request
 from trainwright.tracking.events import Event
 
@@ -28,7 +29,7 @@ _CRASHED = (1, PeerLost.exit_code)
 
 
 def count_ranks(contract: Path | ContractText, overrides: Sequence[str]) -> int:
-    """Processes that a contract asks for on this machine, or that torchrun has started.
+    """Processes that a contract asks for on this machine, or that torchrun or srun has started.
 
     Raises:
         Mistake: in the contract; or it leaves their number open where there are no GPUs.
@@ -36,6 +37,7 @@ def count_ranks(contract: Path | ContractText, overrides: Sequence[str]) -> int:
     section = read_contract(contract, overrides).contract.distributed
     if section.strategy == "single":
         return 1
+    join_slurm_step()
     if is_rank():
         return world_size()
     if section.num_gpus != "auto":
@@ -111,8 +113,8 @@ class Meeting:
 
     def ending(self, code: int) -> int:
         """Exit code for torchrun, which starts all ranks again unless it is 0."""
-        if not self.is_ours:
-            return code
+        if not self.is_ours:  # what has started torchrun may start it again after a signal
+            return code if code in (*_CRASHED, Interrupted.exit_code) else 0
         if os.environ["RANK"] == "0":
             write_json(self._folder / "ending.json", {"code": code})
         return code if code in _CRASHED else 0

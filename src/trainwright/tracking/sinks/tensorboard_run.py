@@ -72,7 +72,6 @@ class TensorboardRun:
     def finish(self, cursor: Cursor) -> None:
         """Results as scalars, the contract as hyperparameters, and texts; once for each ending."""
         training = self._training
-        results = tuple(training.results(max(cursor.last, cursor.curve, 0)))
         texts = {name: (training.folder.path / name) for name in _TEXTS}
         shown = {name: path.read_text() for name, path in texts.items() if path.is_file()}
         shown["tags"] = "\n".join(
@@ -81,16 +80,20 @@ class TensorboardRun:
         digest = hash_value([training.ended(), {k: v for k, v in shown.items() if k != "log.txt"}])
         if cursor.sent.get("ending") == digest:
             return
-        events = list(_events(results))
+        # A trial that is judged ends twice, and TensorBoard drops no second copy of a point.
+        results = list(training.results(max(cursor.last, cursor.curve, 0)))
+        sent = {point.name: hash_value([point.value, point.step]) for point in results}
+        new = [point for point in results if cursor.sent.get(point.name) != sent[point.name]]
+        events = list(_events(new))
         events += [_summary_event(_text(name, text)) for name, text in shown.items()]
         if "hparams" not in cursor.sent:
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
             parameters = hparams_pb(training.parameters(), trial_id=training.name)
             events.append(_summary_event(parameters))
-            cursor.sent["hparams"] = training.identity
+            sent["hparams"] = training.identity
         self._append(events, cursor)
-        cursor.sent["ending"] = digest
+        cursor.sent.update(sent, ending=digest)
 
     def _append(self, events: Sequence[Event], cursor: Cursor) -> None:
         """Write events at the size that the cursor knows, and note the new one."""

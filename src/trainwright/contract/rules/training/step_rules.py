@@ -36,7 +36,7 @@ def batch_arithmetic(contract: Contract, _written: frozenset[str]) -> Iterator[P
     training = contract.training
     batch, accumulation = training.batch_size, training.gradient_accumulation_steps
     effective = training.effective_batch_size
-    devices = 1 if contract.distributed.num_gpus == "auto" else contract.distributed.num_gpus
+    devices = contract.distributed.data_ranks
     if effective == "auto":
         return
     if batch == "auto" or accumulation == "auto":

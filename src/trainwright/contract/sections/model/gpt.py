@@ -244,6 +244,39 @@ class Gpt(DecoderOfBase):
         yield from self._base_problems()
         yield from self._shape_problems()
 
+    def division_problems(self, tensor: int, pipeline: int) -> Iterator[Problem]:
+        """Each process gets as many heads, inner features and positions, each stage a block, and
+        the head is not that of the embedding. A model in the shape of a base has one once its files
+        were read."""
+        if self.architecture and self.base == "none":
+            return
+        sizes = (self.heads, self.key_heads, self.inner_width, self.context)
+        for field, size in zip(("heads", "kv_heads", "inner", "context"), sizes, strict=True):
+            if size % tensor:
+                yield Problem(
+                    "the model cannot be divided into equal parts",
+                    path=f"model.{field}",
+                    found=f"{size:,}",
+                    expected=f"a multiple of distributed.tensor, {tensor}",
+                    fix=f"change it to {-(-size // tensor) * tensor}, or remove distributed.tensor",
+                )
+        if self.layers < pipeline:
+            yield Problem(
+                "a stage of the pipeline would have no block",
+                path="distributed.pipeline",
+                found=f"{pipeline}, and {self.layers} blocks",
+                expected=f"at most model.layers, {self.layers}",
+                fix=f"change it to {self.layers}",
+            )
+        if self.tied and pipeline > 1:
+            yield Problem(
+                "the head and the embedding are in different stages",
+                path="model.tied",
+                found="true",
+                expected="false with distributed.pipeline",
+                fix="change it to false, or remove distributed.pipeline",
+            )
+
     def _base_problems(self) -> Iterator[Problem]:
         """An adapter needs a base, and a base has its own scale."""
         if self.has_adapter and not self.has_base:

@@ -216,3 +216,15 @@ class ModelSection(Section):
     def own_problems(self) -> Iterator[Problem]:
         """Contradictions among its own fields."""
         yield from ()
+
+    def division_problems(self, tensor: int, pipeline: int) -> Iterator[Problem]:
+        """Why its matrices cannot be divided over so many processes, or its blocks into so many
+        stages."""
+        field, ranks = ("tensor", tensor) if tensor > 1 else ("pipeline", pipeline)
+        yield Problem(
+            "this kind of model cannot be divided",
+            path=f"distributed.{field}",
+            found=f"{ranks}, and a model of kind {self.kind}",
+            expected="1, or a model of kind gpt",
+            fix=f"remove distributed.{field}",
+        )
