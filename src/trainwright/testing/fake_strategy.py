@@ -176,10 +176,14 @@ def network_of_rank(seed: int) -> nn.Module:
 def own_batches(work: StepBatches, strategy: Strategy) -> StepBatches:
     """This rank's micro-batches of a step, or one without rows. Targets and rows remain those of
     the whole step."""
-    mine = RankShare(strategy.rank, strategy.world_size).bounds(len(work.micro_batches))
-    batches = work.micro_batches[mine] or [work.micro_batches[0].apply(lambda one: one[:0])]
-    before = [len(batch[0]) for batch in work.micro_batches[: mine.start]]
-    return work._replace(micro_batches=batches, before=before)
+    filled = [batch for batch in work.micro_batches if len(batch[0])]
+    share = RankShare(strategy.rank, strategy.world_size)
+    mine = share.bounds(len(filled))
+    batches, before = filled[mine], [len(batch[0]) for batch in filled[: mine.start]]
+    idle = strategy.passes_together and len(batches) < share.most(len(filled))
+    if idle or not batches:
+        batches.append(filled[0].apply(lambda one: one[: int(idle)]))
+    return work._replace(micro_batches=batches, before=before, idle=idle)
 
 
 def assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:

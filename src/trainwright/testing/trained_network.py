@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Strategy
+from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.execution.precision import Precision
 from trainwright.engine.update.gradient_clipping import Clipping
 from trainwright.engine.update.step import OptimizerStep
@@ -58,8 +59,9 @@ class TrainedNetwork:
         return self.step(own_batches(work, self._strategy))
 
     def weights(self) -> list[Tensor]:
-        """A copy of the weights."""
-        return [one.detach().clone() for one in self.model.parameters()]
+        """A copy of the weights, whole where ranks hold shards of them."""
+        held = [one.detach() for one in self.model.parameters()]
+        return [one.full_tensor() if is_sharded(one) else one.clone() for one in held]
 
 
 def masked_errors(model: nn.Module, batch: Batch) -> LossSum:
