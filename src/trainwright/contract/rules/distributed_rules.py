@@ -73,10 +73,13 @@ def _check_shards(contract: Contract) -> Iterator[Problem]:
     """What cannot be done with shards of a model, or has not been tried with them."""
     training, path = contract.training, "training"
     memory, optimizer = training.memory, training.optimizer.name
+    clipping = training.gradient_clipping
+    by_value = clipping != "off" and clipping.kind == "value"
     thaws = [name for name, until in training.freeze.items() if until != "always"]
     asynchronous, offloads = training.checkpointing.asynchronous, memory.offload_optimizer
     for is_so, field, found, expected in (
         (optimizer not in _BY_NUMBER, "optimizer.name", optimizer, ", ".join(_BY_NUMBER)),
+        (by_value, "gradient_clipping.kind", "value", "norm"),
         (asynchronous, "checkpointing.asynchronous", "true", "false"),
         (bool(thaws), "freeze", f"{', '.join(thaws)}, thawed later", "always"),
         (memory.head_loss == "fused", "memory.head_loss", "fused", "separate"),
