@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.training.optimizer import ByValue
 from trainwright.core.errors import Problem
 
 _BY_NUMBER = ("adamw", "adam", "lion", "sgd", "schedule_free_adamw")
@@ -73,8 +74,7 @@ def _check_shards(contract: Contract) -> Iterator[Problem]:
     """What cannot be done with shards of a model, or has not been tried with them."""
     training, path = contract.training, "training"
     memory, optimizer = training.memory, training.optimizer.name
-    clipping = training.gradient_clipping
-    by_value = clipping != "off" and clipping.kind == "value"
+    by_value = isinstance(training.gradient_clipping, ByValue)
     thaws = [name for name, until in training.freeze.items() if until != "always"]
     asynchronous, offloads = training.checkpointing.asynchronous, memory.offload_optimizer
     for is_so, field, found, expected in (
