@@ -1,4 +1,4 @@
-"""Budgets of five kinds of data beside processes that never rest.
+"""Budgets of five kinds of data while other processes never rest.
 
 Each contract is trained by the command that a user gives. Measured are its wall-clock time over the
 budget (goal: at most 110%), its exit code (0 or 3: a verdict) and whether its schedule ended.
@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if asked.write:
         head = "| data | budget | took | of the budget | exit code | schedule | trained |"
         text = (
-            f"Each contract is trained beside {asked.busy} processes that never rest. Goals: at "
+            f"Each contract is trained while {asked.busy} other processes never rest. Goals: at "
             f"most {MOST:.0%} of the budget, a verdict (exit code 0 or 3), and a schedule that "
             "ends.\n\n"
         )

@@ -1,5 +1,5 @@
 """Model parallelism: a model divided over ranks, its matrices by tensor and its blocks by pipeline
-parallelism, beside data ranks."""
+parallelism, combined with data ranks."""
 
 from __future__ import annotations
 

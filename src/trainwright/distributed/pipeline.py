@@ -89,7 +89,7 @@ class PipelineParallel(ModelParallel):
 
     def _stage_of(self, called: nn.Module, rows: int, length: int) -> PipelineStage:
         """This stage for micro-batches of one size: between stages go activations [B, L, D] in
-        the type of the weights, behind the last one logits."""
+        the type of the weights, after the last one logits."""
         network = self._network
         kind = next(network.parameters()).dtype
         shapes = [(rows, length // self.tensor_ranks, network.width)] * (self.stages + 1)

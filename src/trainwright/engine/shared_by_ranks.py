@@ -38,7 +38,7 @@ def share_json(value: Json, strategy: Strategy) -> Json:
 
 
 def gather_text(own: str, strategy: Strategy) -> str:
-    """The texts of all ranks, one behind the other."""
+    """The texts of all ranks, joined in their order."""
     data = own.encode()
     codes = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0).byte()
     return bytes(strategy.gather(codes.to(strategy.device)).tolist()).decode()

@@ -101,7 +101,7 @@ class RankRows:
         return own_batches(self._works[(self._made - 1) % len(self._works)], self._strategy)
 
     def seek(self, samples: int) -> None:
-        """Go on behind so many rows of the first round."""
+        """Continue after so many rows of the first round."""
         self._made = [0, *(work.samples for work in self._works)].index(samples)
 
 

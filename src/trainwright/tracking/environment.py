@@ -125,12 +125,12 @@ def list_packages() -> tuple[str, ...]:
 
 @cache
 def _named_distributions() -> tuple[tuple[str, Distribution], ...]:
-    named = ((_name_and_version(distribution), distribution) for distribution in distributions())
-    return tuple(
-        (f"{name.lower()}=={version}", distribution)
-        for (name, version), distribution in named
-        if name
-    )
+    named = []
+    for distribution in distributions():
+        name, version = _name_and_version(distribution)
+        if name:
+            named.append((f"{name.lower()}=={version}", distribution))
+    return tuple(named)
 
 
 def _name_and_version(distribution: Distribution) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Imported by the server that trials are forked from: what each trial would build anew.
+"""Imported by the server that trials are forked from: what each trial would build again.
 
 No thread is started and no tensor is made here.
 """

@@ -59,7 +59,7 @@ def divide_decoder(network: Any, mesh: DeviceMesh) -> None:
 
 def _divide_block(block: Any, mesh: DeviceMesh) -> None:
     """Each rank gets the queries, keys and values of its heads, and the gate and the values of its
-    inner features, which stand behind one another in a matrix."""
+    inner features, which follow one another in a matrix."""
     ranks, head = mesh.size(), block.attended.in_features // block.heads
     queries, keys = block.heads * head, block.key_heads * head
     inner = (block.narrow.in_features,) * (2 if block.gated else 1)
