@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from command import command
+from command import command, inside
+from golden.golden_runs import CONTRACTS, write_data
 from rank_runs import on_ranks, run_ranks, weights
 
 pytestmark = pytest.mark.torch
@@ -33,8 +34,8 @@ def steps_of(micro_batches: int) -> tuple[str, str]:
     return ("--set", f"training.gradient_accumulation_steps={micro_batches}")
 
 
-def difference(one: str, other: str) -> float:
-    bundles = (Path("runs", run, "bundle", "network.safetensors") for run in (one, other))
+def difference(one: str, other: str, file: str = "network.safetensors") -> float:
+    bundles = (Path("runs", run, "bundle", file) for run in (one, other))
     left, right = map(load_file, bundles)
     return max(float((left[name] - right[name]).abs().max()) for name in left)
 
@@ -118,6 +119,19 @@ def test_averaged_weights_in_bf16_with_few_micro_batches(project: Path) -> None:
     ran = run_ranks("train", "small.yaml", "--run", "three", *on_ranks("fsdp", 3, ANY_BITS), *words)
     assert ran.returncode in (0, 3), ran.stderr
     assert difference("three", "alone") < 1e-4
+
+
+@pytest.mark.extended
+def test_an_adapter_of_an_encoder_in_shards(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    settings = ("model.adapter={kind: lora, rank: 2, dropout: 0.1}", "training.batch_size=32")
+    with inside(tmp_path):
+        Path("contract.yaml").write_text(CONTRACTS["encoder"])
+        for run, ranks in (("alone", on_ranks("single", 1)), ("two", on_ranks("fsdp", 2))):
+            words = [word for one in settings for word in ("--set", one)]
+            ran = run_ranks("train", "contract.yaml", "--run", run, *ranks, *words)
+            assert ran.returncode in (0, 3), ran.stderr
+        assert difference("two", "alone", "adapter.safetensors") < 1e-6
 
 
 @pytest.mark.parametrize(
