@@ -1,10 +1,11 @@
-"""A step of `strategy: ddp` on two processes beside a hand-written loop around torch's own DDP.
+"""A step of `strategy: ddp` and `fsdp` on two processes, compared with hand-written loops.
 
 Both train the same network from the same weights on the same rows, each process one micro-batch a
-step, on one thread each, over gloo. The loop by hand wraps the network in
-`DistributedDataParallel`, sums the loss of both processes and clips nothing; ours is `fit` with the
-feed, the step and its packet. They take turns of some steps, in an order that changes, inside the
-same two processes; a time is the median of the turns, and what is shown is the ratio.
+step, on one thread each, over gloo. The loop by hand wraps the network in torch's
+`DistributedDataParallel`, or its layers in `fully_shard`, sums the loss of both processes and clips
+nothing; ours is `fit` with the feed, the step and its packet. They take turns of some steps, in an
+order that changes, inside the same two processes; a time is the median of the turns, and what is
+shown is the ratio.
 
 python benchmarks/distributed.py [--write]
 """
@@ -20,18 +21,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from page import show_seconds, write_section
+from page import goal, show_seconds, write_section
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.distributed.data_parallel import DataParallel
-from trainwright.distributed.rank_share import RankShare
+from trainwright.distributed.sharded import FullyShard
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.stopping.stop_rules import StepLimit
@@ -42,8 +44,11 @@ ROWS, COLUMNS, TURNS = 4096, 64, 9
 SIZES = {"short": (64, 128, 60), "middle": (256, 512, 20), "long": (1024, 1024, 6)}
 """Rows of a micro-batch, width of the network, and steps of a turn."""
 
+STRATEGIES = ("ddp", "fsdp")
+MOST = 1.05
 
-def make_network(width: int) -> nn.Module:
+
+def make_network(width: int) -> nn.Sequential:
     """The same network on every rank."""
     torch.manual_seed(0)
     widths = [COLUMNS, width, width, width]
@@ -57,9 +62,20 @@ def squares(model: nn.Module, batch: Batch) -> LossSum:
     return LossSum((model(x) - y).square().sum(), len(y))
 
 
-def train_by_hand(x: Tensor, y: Tensor, rows: int, width: int, steps: int) -> Callable[[], None]:
+def wrap_by_hand(strategy: str, network: nn.Sequential) -> nn.Module:
+    """The network as torch's own examples wrap it."""
+    if strategy == "ddp":
+        return DistributedDataParallel(network)
+    for module in (*network, network):
+        fully_shard(module)
+    return network
+
+
+def train_by_hand(
+    strategy: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int
+) -> Callable[[], None]:
     """A turn of the loop by hand."""
-    model = DistributedDataParallel(make_network(width))
+    model = wrap_by_hand(strategy, make_network(width))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     rank, at = distributed.get_rank(), 0
 
@@ -79,13 +95,15 @@ def train_by_hand(x: Tensor, y: Tensor, rows: int, width: int, steps: int) -> Ca
     return turn
 
 
-def train_ours(x: Tensor, y: Tensor, rows: int, width: int, steps: int) -> Callable[[], None]:
+def train_ours(
+    name: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int
+) -> Callable[[], None]:
     """A turn of ours."""
-    strategy = DataParallel(torch.device("cpu"))
-    model = strategy.wrap(make_network(width))
+    device, network = torch.device("cpu"), make_network(width)
+    strategy = DataParallel(device) if name == "ddp" else FullyShard(device)
+    model = strategy.wrap(network, network)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-    share = RankShare(strategy.rank, strategy.world_size)
-    feed = Feed([x, y], rows, share=share)
+    feed = Feed([x, y], rows, share=strategy.share)
     step = OptimizerStep(model, squares, optimizer, strategy=strategy).drawing_by(0)
 
     def turn() -> None:
@@ -101,10 +119,10 @@ def measure(folder: Path) -> None:
     draw = torch.Generator().manual_seed(1)
     x, y = (torch.randn(ROWS, n, generator=draw) for n in (COLUMNS, 1))
     found = {}
-    for name, (rows, width, steps) in SIZES.items():
+    for strategy, (name, (rows, width, steps)) in product(STRATEGIES, SIZES.items()):
         turns = {
-            "hand": train_by_hand(x, y, rows, width, steps),
-            "ours": train_ours(x, y, rows, width, steps),
+            "hand": train_by_hand(strategy, x, y, rows, width, steps),
+            "ours": train_ours(strategy, x, y, rows, width, steps),
         }
         times: dict[str, list[float]] = {who: [] for who in turns}
         for number in range(TURNS + 1):
@@ -114,7 +132,9 @@ def measure(folder: Path) -> None:
                 turns[who]()
                 if number:
                     times[who].append((time.perf_counter() - started) / steps)
-        found[name] = {who: statistics.median(values) for who, values in times.items()}
+        found[f"{strategy} {name}"] = {
+            who: statistics.median(values) for who, values in times.items()
+        }
     if distributed.get_rank() == 0:
         (folder / "found.json").write_text(json.dumps(found))
     distributed.barrier()
@@ -131,10 +151,11 @@ def main() -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "RANKS_FOLDER": folder}
         subprocess.run([*command, __file__], env=environment, check=True)
         found = json.loads((Path(folder) / "found.json").read_text())
-    lines = ["| rows, width | by hand | ours / by hand |", "| --- | --- | --- |"]
-    for name, (rows, width, _) in SIZES.items():
-        hand, ours = found[name]["hand"], found[name]["ours"]
-        lines.append(f"| {rows}, {width} | {show_seconds(hand)} | {ours / hand:.2f} |")
+    lines = ["| strategy | rows, width | by hand | ours / by hand |", "| --- | --- | --- | --- |"]
+    for strategy, (name, (rows, width, _)) in product(STRATEGIES, SIZES.items()):
+        hand, ours = found[f"{strategy} {name}"].values()
+        share = goal(f"{ours / hand:.2f}", ours <= MOST * hand)
+        lines.append(f"| `{strategy}` | {rows}, {width} | {show_seconds(hand)} | {share} |")
     table = "\n".join(lines)
     print(table)
     if given.write:

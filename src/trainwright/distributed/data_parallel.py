@@ -80,7 +80,7 @@ class DataParallel:
         """The packet of all ranks, and whether a parameter is unused on any of them."""
         numbers = [float(number) for number in (*packet, unused)]
         own = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        of_ranks = torch.stack(self._of_ranks(own)).tolist()
+        of_ranks = torch.stack(self.of_ranks(own)).tolist()
         packets = [Packet(loss, *map(int, rest)) for loss, *rest, _ in of_ranks]
         return combine_packets(packets), any(row[-1] for row in of_ranks)
 
@@ -89,17 +89,17 @@ class DataParallel:
         rows = rows.detach()
         with notice_lost_peers():
             own_size = torch.tensor([len(rows)], device=rows.device)
-            sizes = [int(size) for size in self._of_ranks(own_size)]
+            sizes = [int(size) for size in self.of_ranks(own_size)]
             padded = rows.new_zeros(max(sizes), *rows.shape[1:])
             padded[: len(rows)] = rows
-            parts = self._of_ranks(padded)
+            parts = self.of_ranks(padded)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """Norm of the gradients, which are the same on every rank."""
         return SingleProcess().gradient_norm(gradients)
 
-    def _of_ranks(self, own: Tensor) -> list[Tensor]:
+    def of_ranks(self, own: Tensor) -> list[Tensor]:
         """A tensor of the same shape of each rank."""
         of_ranks = [torch.empty_like(own) for _ in range(self.world_size)]
         distributed.all_gather(of_ranks, own)
