@@ -26,6 +26,7 @@ from trainwright.distributed.rank_share import RankShare  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
+from trainwright.run.compose import compose_job  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 
 pytestmark = [
@@ -183,6 +184,8 @@ def test_another_number_of_ranks_is_refused_or_said(
     words = [f"resume.determinism={level}", "training.gradient_accumulation_steps=2"]
     run = cut(contract, *words)
     monkeypatch.setattr(process_group, "SingleProcess", TwoRanks)
+    # The other rank is not there to score its rows.
+    monkeypatch.setattr(compose_job, "share_validation", lambda validate, *_: validate)
     with threads(1):
         if accepted:
             with pytest.raises(Mistake, match="ranks 1 -> 2") as refused:

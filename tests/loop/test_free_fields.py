@@ -15,6 +15,7 @@ from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.contract.reading.read_contract import read_contract  # noqa: E402
 from trainwright.contract.resumable_fields import FREE, differences, is_free  # noqa: E402
 from trainwright.contract.sections.data.data_traits import DELIVERY  # noqa: E402
+from trainwright.contract.sections.run_settings import Distributed  # noqa: E402
 from trainwright.core.errors import ContractMistake, Interrupted  # noqa: E402
 from trainwright.core.files import (  # noqa: E402
     Json,
@@ -70,7 +71,7 @@ OF_TRACKERS = {
 
 OF_RANKS = {
     "training.gradient_accumulation_steps",
-    *(f"distributed.{field}" for field in ("strategy", "num_gpus", "backend")),
+    *(f"distributed.{field}" for field in Distributed.model_fields),
 }
 """Of several processes (test_ranks)."""
 

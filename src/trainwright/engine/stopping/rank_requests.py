@@ -81,8 +81,9 @@ class _SharedLimit:
             limit.shorten(step, requests.told_length)
             requests.told_length = 0
         if self._is_first:
-            requests.length = limit.count_fitting(step)
-            if limit.is_used_up():
+            used = limit.used_seconds()
+            requests.length = limit.count_fitting(step, used)
+            if limit.is_used_up(used):
                 requests.stop = max(requests.stop, _BUDGET)
         is_over = limit.is_made(step) or requests.told_stop == _BUDGET
         return limit.reason_at(step) if is_over else None

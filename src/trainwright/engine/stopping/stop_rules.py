@@ -131,15 +131,15 @@ class TimeLimit:
         planned_steps: int = 0,
         *,
         shortens: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock = clock or time.monotonic
         self._limit = seconds
         self._planned_steps = planned_steps
         self._what = what
         self._reserve = reserve or Reserve()
         self._used = used
-        self._since = clock()
+        self._since = self._clock()
         self.shortens = shortens and math.isfinite(seconds)
         self._short = _Shortened(0, 0, planned_steps)
         self._marks: list[tuple[int, float]] = []
@@ -154,14 +154,17 @@ class TimeLimit:
 
     def reason(self, progress: Progress) -> StopReason | None:
         """`budget` once the time is used, less the reserve, or the shortened steps are made."""
-        if steps := self.count_fitting(progress.step):
+        if self._limit == math.inf:
+            return None
+        used = self.used_seconds()
+        if steps := self.count_fitting(progress.step, used):
             self.shorten(progress.step, steps)
-        is_over = self.is_used_up() or self.is_made(progress.step)
+        is_over = self.is_used_up(used) or self.is_made(progress.step)
         return self.reason_at(progress.step) if is_over else None
 
-    def is_used_up(self) -> bool:
+    def is_used_up(self, used: float) -> bool:
         """Is the time used, less the reserve?"""
-        return self._used_seconds() + self._reserve.seconds >= self._limit
+        return used + self._reserve.seconds >= self._limit
 
     def is_made(self, step: int) -> bool:
         """Are the steps made that the run was shortened to?"""
@@ -176,12 +179,12 @@ class TimeLimit:
         """From `step` on, end after so many steps in all."""
         self._short = _Shortened(step, self.map_to_plan(step), steps)
 
-    def count_fitting(self, step: int) -> int:
+    def count_fitting(self, step: int, used: float) -> int:
         """Steps in all that fit, where the newest ones took too long for those that are planned;
         else 0. Measured over a part of the time."""
         if not self.shortens:
             return 0
-        used, end = self._used_seconds(), self._limit - self._reserve.seconds
+        end = self._limit - self._reserve.seconds
         if not self._marks or used - self._marks[-1][1] >= _MARKED_SHARE * self._limit:
             self._marks = [*self._marks[-1:], (step, used)]
         before, then = self._marks[0]
@@ -193,20 +196,21 @@ class TimeLimit:
 
     def snapshot(self) -> Snapshot:
         """Seconds used so far, and how it is shortened."""
-        values: dict[str, Any] = {"used_seconds": self._used_seconds()}
+        values: dict[str, Any] = {"used_seconds": self.used_seconds()}
         if self._short.steps < self._planned_steps:
             values["shortened"] = [*self._short, self._planned_steps]
         return Snapshot(values=values)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the seconds used, and how a run of as many steps was shortened."""
-        self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
+        self._used = max(self.used_seconds(), float(snapshot.values["used_seconds"]))
         self._since = self._clock()
         *short, planned = map(int, snapshot.values.get("shortened", (0, 0, 0, 0)))
         if planned == self._planned_steps and planned:
             self._short = _Shortened(*short)
 
-    def _used_seconds(self) -> float:
+    def used_seconds(self) -> float:
+        """Seconds used so far, by all attempts."""
         return self._used + self._clock() - self._since
 
 
