@@ -48,6 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return tmp_path
 
 
+@pytest.mark.extended
 def test_shards_of_which_a_rank_is_killed_train_what_one_process_trains(project: Path) -> None:
     alone = ("--set", "training.gradient_accumulation_steps=2", *EVERYWHERE)
     assert command("train", "small.yaml", "--run", "alone", *alone).code in (0, 3)

@@ -77,6 +77,7 @@ def distance(run: str, other: str) -> float:
     return max(float((first[name] - second[name]).abs().max()) for name in first)
 
 
+@pytest.mark.extended
 def test_two_processes_that_divide_a_model_train_that_of_one(project: Path) -> None:
     """One of them is killed on the way."""
     assert command("train", "small.yaml", "--run", "alone", *ONE_THREAD).code in (0, 3)

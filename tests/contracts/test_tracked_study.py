@@ -26,6 +26,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, CONTRACT + TREES)
 
 
+@pytest.mark.extended
 def test_a_study_and_its_trials_are_sent_once_through_a_kill(project: Path) -> None:
     kill_after(2, "sent", *SINKS)
     ran = command("tune", "small.yaml", "--study", "sent", "--resume", *SINKS)
@@ -50,6 +51,7 @@ def test_a_study_and_its_trials_are_sent_once_through_a_kill(project: Path) -> N
     assert read_scalars(events, VALUE) == values
 
 
+@pytest.mark.extended
 def test_folds_are_below_their_trial(project: Path) -> None:
     words = ("--set", "tune.folds=2", "--set", "tune.trials=2")
     assert command("tune", "small.yaml", "--study", "folds", *words).code in (0, 3)

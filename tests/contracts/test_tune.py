@@ -94,6 +94,7 @@ def test_a_killed_study_goes_on_with_the_same_trials(project: Path) -> None:
     assert len(list((project / "runs/killed").rglob("evaluation.json"))) == 1
 
 
+@pytest.mark.extended
 def test_a_killed_trial_is_run_again(project: Path) -> None:
     assert command("tune", "small.yaml", "--study", "whole").code in (0, 3)
     words = [*PROCESS, "tune", "small.yaml", "--study", "killed"]
@@ -117,6 +118,7 @@ def _children(driver: int, asked: Path) -> int:
     return next((pid for pid, parent in parents.items() if parent in servers), 0)
 
 
+@pytest.mark.extended
 def test_trials_side_by_side_try_what_the_order_says(project: Path) -> None:
     for name in ("one", "other"):
         settings = ("--set", "tune.parallel=3", "--set", "tune.trials=8")
@@ -147,6 +149,7 @@ def test_a_trial_that_fails_does_not_end_the_study(project: Path) -> None:
     assert failed["reason"]
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 @pytest.mark.parametrize("stop", ["median", "hyperband"])
 def test_trials_are_pruned_and_a_killed_one_sees_the_same(stop: str, project: Path) -> None:
@@ -208,6 +211,7 @@ def test_a_study_does_not_go_on_with_other_rows(project: Path) -> None:
     assert (project / "runs/one/study.json").read_bytes() == before
 
 
+@pytest.mark.extended
 def test_a_study_that_has_not_been_judged_may_have_more_trials(project: Path) -> None:
     words = [*PROCESS, "tune", "small.yaml", "--study", "one"]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

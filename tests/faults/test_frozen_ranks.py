@@ -62,6 +62,7 @@ def test_a_library_that_holds_the_interpreter_is_named(trial: RankTrial) -> None
     assert "_hold_interpreter_on_rank_1" in stacks(trial, 1)
 
 
+@pytest.mark.extended
 def test_a_rank_that_stands_still_is_named_with_its_line(
     trial: RankTrial, tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -19,6 +19,8 @@ from tuned import SEARCHED, people
 
 pytest.importorskip("optuna")
 
+pytestmark = pytest.mark.extended
+
 TRIALS = 11
 
 
