@@ -193,14 +193,12 @@ def test_memory_that_runs_out_on_one_rank_ends_all_of_them(tmp_path: Path) -> No
         (["training.freeze={embedding: always}"], "training.freeze"),
         (["training.memory.head_loss=fused"], "training.memory.head_loss"),
         (["training.compute.compile=on"], "training.compute.compile"),
-        (["training.guard.out_of_memory=split"], "training.guard.out_of_memory"),
         (["distributed.pipeline=2", "distributed.num_gpus=4"], "model.tied"),
         (["distributed.pipeline=3", "distributed.num_gpus=6"], "distributed.pipeline"),
         (
             ["distributed.pipeline=2", "training.checkpointing.asynchronous=true"],
             "training.checkpointing.asynchronous",
         ),
-        (["tracking.windows.every_n_steps=5"], "tracking.windows"),
     ],
 )
 def test_what_divided_models_cannot_do_is_refused(

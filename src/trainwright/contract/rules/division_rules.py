@@ -9,10 +9,8 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.training.optimizer import Adam, AdamW, Sgd
 from trainwright.core.errors import Problem
 
-_SPLIT = "training.guard.out_of_memory"
 
-
-def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+def check_division(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Several processes train one model, each a part of it."""
     section = contract.distributed
     ranks = section.model_ranks
@@ -37,7 +35,7 @@ def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Prob
             fix=f"change it to {ranks}",
         )
     yield from contract.model.division_problems(section.tensor, section.pipeline)
-    for where, found, expected in _refused(contract, written):
+    for where, found, expected in _refused(contract):
         yield Problem(
             f"it does not go with {path}",
             path=where,
@@ -47,9 +45,9 @@ def check_division(contract: Contract, written: frozenset[str]) -> Iterator[Prob
         )
 
 
-def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+def _refused(contract: Contract) -> Iterator[tuple[str, str, str]]:
     """Path and value of each setting that a divided model does not have, and what it may be."""
-    training, windows, at = contract.training, contract.tracking.windows, "training"
+    training, at = contract.training, "training"
     memory, optimizer, precision = training.memory, training.optimizer, training.mixed_precision
     if contract.model.has_adapter:
         yield "model.adapter", "an adapter", "none"
@@ -70,10 +68,6 @@ def _refused(contract: Contract, written: frozenset[str]) -> Iterator[tuple[str,
         yield f"{at}.compute.compile", "on", "off"
     if precision in ("fp16", "fp8"):
         yield f"{at}.mixed_precision", precision, "bf16 or fp32"
-    if windows != "off" and any(path.startswith("tracking.windows") for path in written):
-        yield "tracking.windows", "measured", "off, as they are where nothing is written"
-    if training.guard.out_of_memory == "split" and _SPLIT in written:
-        yield _SPLIT, "split", "raise, as it is where nothing is written"
     if contract.distributed.pipeline > 1:
         yield from _refused_in_stages(contract)
 

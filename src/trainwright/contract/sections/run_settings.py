@@ -88,6 +88,11 @@ class Distributed(Section):
     larger `gradient_accumulation_steps` is, the less do stages wait for each other."""
 
     @property
+    def divides_model(self) -> bool:
+        """Whether no process holds the whole model."""
+        return self.strategy == "fsdp" or self.model_ranks > 1
+
+    @property
     def model_ranks(self) -> int:
         """Devices among which a model is divided."""
         return self.tensor * self.pipeline

@@ -101,8 +101,6 @@ def decide(
         _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
     ]
     contract = contract.model_copy(update={"slices": tuple(slices)})
-    if contract.distributed.model_ranks > 1:
-        contract = _without_single_ranks(contract)
     if contract.model.is_loop_trained:
         training = _training(contract, facts, choosing)
         tracking = choose_tracking(contract, choosing)
@@ -119,19 +117,6 @@ def _ranks(contract: Contract, device: DeviceFacts) -> dict[str, tuple[Json, str
         return {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")}
     backend = ("nccl", "between GPUs") if device.kind == "cuda" else ("gloo", "between processes")
     return {"num_gpus": (device.ranks, "the devices of this machine"), "backend": backend}
-
-
-def _without_single_ranks(contract: Contract) -> Contract:
-    """Without what one rank of a divided model does by itself, while the others wait in a pass:
-    measure its norms, and repeat the pass with fewer rows."""
-    training = contract.training
-    guard = training.guard.model_copy(update={"out_of_memory": "raise"})
-    return contract.model_copy(
-        update={
-            "training": training.model_copy(update={"guard": guard}),
-            "tracking": contract.tracking.model_copy(update={"windows": "off"}),
-        }
-    )
 
 
 def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:

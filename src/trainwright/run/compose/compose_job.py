@@ -21,7 +21,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
@@ -32,6 +31,7 @@ from trainwright.distributed.strategy import SingleProcess, Staged, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
+from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job, Never, NoProbes
 from trainwright.engine.save_interval import FirstOf
@@ -157,7 +157,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     updates = build_updates(training, learning, network.state, length, map_to_plan)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
-    portions = _build_portions(training, tell)
+    portions = _build_portions(contract, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     validation = build_validation(scorer, network.loss, portions, plan, prepared)
     validation = share_validation(validation, strategy, portions)
@@ -268,17 +268,20 @@ def _build_measured(
 ) -> TelemetryParts:
     """Probes and gauges of the model, its steps and its rows."""
     training = contract.training
-    measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
+    # The first rank alone measures.
+    is_whole = not contract.distributed.divides_model
+    precision: PrecisionChoice = settled(training.mixed_precision)
+    measurable = Measurable(trained.model, precision, target_unit(prepared), is_whole)
     gauges = (*stepping.gauges, *feed_gauges(contract))
     return build_measured(contract.tracking, measurable, run, tell, gauges, stepping.probes)
 
 
-def _build_portions(training: Training, tell: Callable[[Event], None]) -> AdaptiveEvalBatch:
-    """Evaluation batch size."""
+def _build_portions(contract: Contract, tell: Callable[[Event], None]) -> AdaptiveEvalBatch:
+    """Evaluation batch size, which ranks that wait for each other inside a pass do not change."""
+    training = contract.training
     size = training.validation.batch_size
-    return AdaptiveEvalBatch(
-        training.guard.out_of_memory, tell, size=0 if size == "default" else size
-    )
+    policy = "raise" if contract.distributed.divides_model else training.guard.out_of_memory
+    return AdaptiveEvalBatch(policy, tell, size=0 if size == "default" else size)
 
 
 def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:

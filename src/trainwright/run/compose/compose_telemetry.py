@@ -12,7 +12,6 @@ from torch import nn
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.sections.run_settings import Inspect, Tracking
 from trainwright.contract.sections.section import settled
-from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import NoProbes, Probes
@@ -44,11 +43,13 @@ class Inspection(Probe, Gauge, Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Measurable:
-    """A model, the precision of its matrix products, and the name of its targets."""
+    """A model, the precision of its matrix products, the name of its targets, and whether this
+    process holds all of the model."""
 
     model: nn.Module
     precision: PrecisionChoice
     unit: str
+    is_whole: bool = True
 
 
 @final
@@ -76,8 +77,7 @@ def build_measured(
     device = next(model.parameters()).device
     utilisation = Utilisation(model, trained.precision, tell)
     units = DeadUnits(model)
-    # The first rank alone measures, and holds no layer as a whole.
-    whole = () if is_sharded(next(model.parameters())) else (utilisation, LayerNorms(model))
+    whole = (utilisation, LayerNorms(model)) if trained.is_whole else ()
     inspections = build_inspections(section.inspect, model)
     windows = Windows(
         settled(section.windows.every_n_steps),

@@ -11,7 +11,6 @@ from trainwright.checkpoint.store import Loaded
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
-from trainwright.distributed.tensor_shards import is_sharded
 from trainwright.engine.loop import fit
 from trainwright.engine.stopping.stop_rules import TimeLimit
 from trainwright.model.row_state import remove_projection
@@ -50,8 +49,7 @@ class NetworkLearner:
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
-        is_divided = self._plan.contract.distributed.model_ranks > 1
-        if is_divided or is_sharded(next(composed.job.model.parameters())):
+        if plan.contract.distributed.divides_model:
             composed = read_whole(composed, self._section, plan, prepared, ended)
         note_fit(run, ended)
         cut = self._cut(ended, composed.limit)
