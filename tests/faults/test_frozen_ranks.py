@@ -31,7 +31,7 @@ def stacks(trial: RankTrial, rank: int) -> str:
     return (trial.run.path / "ranks" / f"{rank}.log").read_text()
 
 
-@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.extended)])
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_stopped_process_is_named_and_ended(
     rank: int, zygote: Zygote, trial: RankTrial, tmp_path: Path, figure: Figure
 ) -> None:
@@ -52,7 +52,7 @@ def test_a_stopped_process_is_named_and_ended(
     figure(frozen_ranks_named=1)
 
 
-@pytest.mark.extended
+@pytest.mark.slow
 def test_a_library_that_holds_the_interpreter_is_named(trial: RankTrial) -> None:
     trial.how = {**(trial.how or {}), "dies_at": 2 * 106 + 2 * 32, "dies_by": "hold"}
     deaths = trial.wait_all(trial.start_all(), 120)

@@ -17,7 +17,7 @@ from command import NETWORK, PROCESS, command, project_in
 from deadlines import within
 from faults.clusters import HOSTS, break_link, slurm, two_hosts
 
-pytestmark = [pytest.mark.torch, pytest.mark.extended, pytest.mark.root, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(400)]
 
 ONE_THREAD = ("--set", "compute.threads=1")
 LONGER = ("--set", "training.num_epochs=12", "--set", "training.early_stopping=off")

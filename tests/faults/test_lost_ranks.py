@@ -90,7 +90,7 @@ def test_a_rank_is_killed_at_a_point(
     figure(kills=1, components_that_differ=0)
 
 
-@pytest.mark.extended
+@pytest.mark.slow
 @pytest.mark.row("F-02")
 @pytest.mark.parametrize("canary", ["table", "text"])
 def test_ranks_are_killed_at_random_times(
@@ -100,7 +100,7 @@ def test_ranks_are_killed_at_random_times(
     draw = random.Random(f"{canary} ranks")
     broken = trial(canary)
     kills = 0
-    for _ in range(times(4, 40)):
+    for number in range(times(4, 40)):
         children = broken.start_all()
         time.sleep(draw.uniform(0, 0.8 * whole.seconds))
         kill(children[draw.randrange(2)])
@@ -113,7 +113,7 @@ def test_ranks_are_killed_at_random_times(
         if 0 in codes or 3 in codes:
             broken.ends_well()
             broken.check(whole)
-            broken = trial(canary, kills)
+            broken = trial(canary, number + 1)
     broken.ends_well()
     broken.check(whole)
     figure(kills=kills, components_that_differ=0)
