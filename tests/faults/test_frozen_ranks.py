@@ -31,7 +31,8 @@ def stacks(trial: RankTrial, rank: int) -> str:
     return (trial.run.path / "ranks" / f"{rank}.log").read_text()
 
 
-@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 0])
 def test_a_stopped_process_is_named_and_ended(
     rank: int, zygote: Zygote, trial: RankTrial, tmp_path: Path, figure: Figure
 ) -> None:
