@@ -32,7 +32,7 @@ def stacks(trial: RankTrial, rank: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [1, 0])
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_stopped_process_is_named_and_ended(
     rank: int, zygote: Zygote, trial: RankTrial, tmp_path: Path, figure: Figure
 ) -> None:

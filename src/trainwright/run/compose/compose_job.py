@@ -237,8 +237,8 @@ def _build(
     recompute(blocks, training.memory.activation_checkpointing)
     # Of a model in the shape of a base the rules know no shape.
     over = contract.distributed
-    problems = list(section.division_problems(over.tensor, over.pipeline))
-    if over.model_ranks > 1 and problems:
+    divided = over.model_ranks > 1
+    if divided and (problems := list(section.division_problems(over.tensor, over.pipeline))):
         raise Mistake(problems)
     model = strategy.wrap(model, blocks)
     quantiles = prepared.target.quantiles
