@@ -12,6 +12,7 @@ import pytest
 
 from deadlines import within
 from faults.ranks import RankTrial
+from faults.tiers import in_test
 from faults.trials import CANARIES, state_of
 from faults.zygote import Zygote
 
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.row("F-37")]
 
 Figure = Callable[..., None]
 SILENT, STILL = 4.0, 12.0
+ENDED = -signal.SIGVTALRM
 
 
 @pytest.fixture
@@ -31,8 +33,7 @@ def stacks(trial: RankTrial, rank: int) -> str:
     return (trial.run.path / "ranks" / f"{rank}.log").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", in_test(2, [0, 1]))
 def test_a_stopped_process_is_named_and_ended(
     rank: int, zygote: Zygote, trial: RankTrial, tmp_path: Path, figure: Figure
 ) -> None:
@@ -43,7 +44,7 @@ def test_a_stopped_process_is_named_and_ended(
         time.sleep(0.02)
     os.kill(children[rank].pid, signal.SIGSTOP)
     deaths = trial.wait_all(children)
-    assert deaths[rank].code == -signal.SIGKILL, deaths
+    assert deaths[rank].code == ENDED, deaths
     assert deaths[1 - rank].code == 16, deaths
     said = f"rank {rank} (process {children[rank].pid}) has given no sign for"
     assert deaths[-1].output.count(said) == 1, deaths[-1].output
@@ -53,11 +54,11 @@ def test_a_stopped_process_is_named_and_ended(
     figure(frozen_ranks_named=1)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_library_that_holds_the_interpreter_is_named(trial: RankTrial) -> None:
     trial.how = {**(trial.how or {}), "dies_at": 2 * 106 + 2 * 32, "dies_by": "hold"}
     deaths = trial.wait_all(trial.start_all(), 120)
-    assert [death.code for death in deaths] == [16, -signal.SIGKILL], deaths
+    assert [death.code for death in deaths] == [16, ENDED], deaths
     assert "rank 1 (process" in deaths[0].output
     assert "has given no sign for" in deaths[0].output
     assert "_hold_interpreter_on_rank_1" in stacks(trial, 1)
@@ -68,7 +69,7 @@ def test_a_rank_that_stands_still_is_named_with_its_line(
     trial: RankTrial, tmp_path: Path, zygote: Zygote
 ) -> None:
     deaths = trial.wait_all(trial.start_all("rank1:step.fwd:9:delay=10000"), 120)
-    assert [death.code for death in deaths] == [16, -signal.SIGKILL], deaths
+    assert [death.code for death in deaths] == [16, ENDED], deaths
     assert "rank 1 (process" in deaths[0].output
     assert "has stood still" in deaths[0].output
     assert "core/faultpoints.py:" in deaths[0].output

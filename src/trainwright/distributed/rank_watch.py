@@ -25,6 +25,8 @@ from trainwright.distributed.heartbeat import (
 )
 
 _EVERY_SECONDS = 1.0
+_DUMP_AND_END = signal.SIGVTALRM
+"""Ends a process that does not handle it, and hardly any library uses it."""
 _SECONDS_TO_DUMP = 5.0
 _SECONDS_TO_BREAK = 10.0
 """After a process has ended, the calls of the others fail within milliseconds."""
@@ -98,6 +100,8 @@ class RankWatch:
     def start(self) -> None:
         """Once all ranks have given a first sign."""
         self._beats = self._read_beats()
+        # Needs no interpreter, and comes before all else that a continued process does.
+        faulthandler.register(_DUMP_AND_END, file=self._log, chain=True)
         for body in (self._talk, self._watch):
             threading.Thread(target=body, name=f"rank{body.__name__}", daemon=True).start()
 
@@ -113,6 +117,7 @@ class RankWatch:
         """Watch no longer."""
         self._is_over.set()
         faulthandler.cancel_dump_traceback_later()
+        faulthandler.unregister(_DUMP_AND_END)
 
     def _say_alive(self) -> None:
         self._store.set(self._keys[self._rank], json.dumps(self._beat))
@@ -138,8 +143,8 @@ class RankWatch:
         patience = PeerPatience(self._rank)
         answers = -1
         while not self._is_over.wait(_EVERY_SECONDS):
-            # Written by a thread without the interpreter, which another one may not give back.
-            faulthandler.dump_traceback_later(SILENT_SECONDS, file=self._log)
+            # Where no rank of this machine sends the signal. Needs no interpreter either.
+            faulthandler.dump_traceback_later(2 * SILENT_SECONDS, file=self._log)
             self._look_at_training()
             if not self._beat.waits:
                 patience.forget()
@@ -170,15 +175,15 @@ class RankWatch:
         """End the frozen rank, which breaks the calls of the others; where it is out of reach,
         this one."""
         os.write(self._log, f"{frozen.message}; this is rank {self._rank}:\n".encode())
-        faulthandler.dump_traceback(self._log, all_threads=True)
+        if frozen.rank != self._rank:
+            faulthandler.dump_traceback(self._log, all_threads=True)
         if frozen.rank == 0 and self._rank == 1:  # else rank 0 says it when its call has failed
             self._say(frozen)
         time.sleep(_EVERY_SECONDS)  # for the others to hear of it
-        if frozen.rank == self._rank:
-            os.kill(os.getpid(), signal.SIGKILL)
         if frozen.machine == self._beat.machine:
             with suppress(ProcessLookupError):
-                os.kill(frozen.pid, signal.SIGCONT)  # a stopped process can write its stacks then
+                os.kill(frozen.pid, _DUMP_AND_END)
+                os.kill(frozen.pid, signal.SIGCONT)
                 time.sleep(_SECONDS_TO_DUMP)
                 os.kill(frozen.pid, signal.SIGKILL)
         time.sleep(_SECONDS_TO_BREAK)
