@@ -78,6 +78,7 @@ _LATER: LazyTable[Any] = LazyTable(
         "runs": f"{_HERE}.runs.runs_app:runs_app",
         "weights": f"{_HERE}.weights.weights_app:weights_app",
         "data": f"{_HERE}.data.data_app:data_app",
+        "registry": f"{_HERE}.registry.registry_app:registry_app",
     },
     build=_build_command,
 )

@@ -33,6 +33,10 @@ _RESUME = (
     "notice_every_seconds",
     "grace_seconds",
 )
+_DISTRIBUTED = (
+    *("strategy", "num_gpus", "backend", "tensor", "pipeline"),
+    *("replicas", "reshard_after_forward"),
+)
 _SINKS = ("sinks", "mlflow_uri", "experiment", "tensorboard_folder", "drain_seconds")
 
 FREE: Final[frozenset[str]] = frozenset(
@@ -43,10 +47,7 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"resume.{field}" for field in _RESUME),
         *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "compute.threads",
-        *(
-            f"distributed.{field}"
-            for field in ("strategy", "num_gpus", "backend", "tensor", "pipeline")
-        ),
+        *(f"distributed.{field}" for field in _DISTRIBUTED),
         "training.gradient_accumulation_steps",
         "training.memory.margin",
         *(f"tracking.{field}" for field in _SINKS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import NamedTuple, final
 
@@ -24,18 +24,28 @@ _MOST_CELLS = 10_000
 
 @final
 class RowPredictor:
-    """A predictor of single rows, with the bits of `Predictor.predict`.
-
-    `why_slow` says why it encodes every row as a frame, in milliseconds; empty where it does so
-    only with a row that has a cell that is no number and that no row had before.
-    """
+    """A predictor of single rows, with the bits of `Predictor.predict`."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
-        self.why_slow = _why_slow(predictor)
         features = predictor.features
-        if not self.why_slow and isinstance(features, TableEncoder):
+        if isinstance(features, TableEncoder) and not self.why_slow:
             self._encoder = RowEncoder(features)
+
+    @property
+    def why_slow(self) -> str:
+        """Why every row is encoded as a frame, in milliseconds; empty where only a row is that has
+        a cell which is no number and which no row had before."""
+        features = self._predictor.features
+        if not isinstance(features, TableEncoder):
+            return f"rows of {features.modality} data are encoded together"
+        if self._predictor.ranks_rows:
+            return "a row is ranked among those of its query"
+        if features.history.names:
+            return "the past of a row stands in other rows"
+        if features.texts:
+            return "words of texts are weighed as frames"
+        return "limits are applied to frames" if features.limits else ""
 
     def predict(self, row: Row) -> dict[str, object]:
         """The columns of `Predictor.predict` with their value.
@@ -49,21 +59,8 @@ class RowPredictor:
         return {column.name: column[0] for column in self._predictor.predictions(scores)}
 
 
-def _why_slow(predictor: Predictor) -> str:
-    features = predictor.features
-    if not isinstance(features, TableEncoder):
-        return f"rows of {features.modality} data are encoded together"
-    if predictor.ranks_rows:
-        return "a row is ranked among those of its query"
-    if features.history.names:
-        return "the past of a row stands in other rows"
-    if features.texts:
-        return "words of texts are weighed as frames"
-    return "limits are applied to frames" if features.limits else ""
-
-
 class _Cell(NamedTuple):
-    """What the encoder makes of a cell: the numbers of its column before they are scaled, and its
+    """What a cell is encoded as: the numbers of its column before they are scaled, and its
     code."""
 
     numbers: tuple[float, ...]
@@ -87,7 +84,8 @@ class RowEncoder:
     """Encodes single rows with the bits of a fitted encoder of tables."""
 
     def __init__(self, encoder: TableEncoder) -> None:
-        self._encoder = encoder
+        # Of few rows nothing is expected, and the categories of training are read together.
+        self._encoder = encoder = replace(encoder, filled={})
         self._take = number_columns(encoder.columns, encoder.dates, encoder.history)
         self._width = len(self._take) + sum(len(one.names) for one in encoder.means)
         self._columns = [self._describe(column) for column in encoder.columns]

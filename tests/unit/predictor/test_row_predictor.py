@@ -38,6 +38,7 @@ CELLS: Mapping[str, st.SearchStrategy[Any]] = {
     | st.sampled_from([-999, -999.0, "12.5", " 3", "", "?", True, 0.0, 1e300 / 1e280]),
     "colour": st.none() | st.sampled_from(["red", "blue ", " red", "green", "?", "", "black", 3]),
     "size": st.sampled_from([1, 2, 3, "1", 1.0, None, "2.0", 9]),
+    "street": st.none() | st.integers(0, 90).map("street {}".format),
     "agreed": st.sampled_from(["yes", "no", "Yes", "TRUE", True, False, None, "1"]),
     "day": st.none()
     | st.dates().filter(lambda day: day.year > 1000).map(str)
@@ -54,6 +55,7 @@ def prepared_in(folder: Path, features: Features) -> Prepared:
             "amount": amount,
             "colour": draw.choice(["red", "blue", "green", "?"], ROWS),
             "size": draw.choice([1, 2, 3], ROWS),
+            "street": [f"street {at}" for at in draw.integers(0, 80, ROWS)],
             "agreed": draw.choice(["yes", "no"], ROWS),
             "day": days.astype(str).tolist(),
             "bought": np.where(amount + draw.normal(0, 50, ROWS) > 20, "yes", "no"),
@@ -108,7 +110,14 @@ def test_known_cells_and_numbers_need_no_frame(
 ) -> None:
     assert isinstance(rows.features, TableEncoder)
     alone = RowEncoder(rows.features)
-    row = {"amount": 3.5, "colour": "red", "size": "2", "agreed": "yes", "day": "2024-01-01"}
+    row = {
+        "amount": 3.5,
+        "colour": "red",
+        "size": "2",
+        "street": "street 3",
+        "agreed": "yes",
+        "day": "2024-01-01",
+    }
     first = alone.encode(row)
     monkeypatch.setattr(TableEncoder, "read", None)
     again = alone.encode({**row, "colour": "blue", "amount": math.pi})

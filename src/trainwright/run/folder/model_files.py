@@ -41,9 +41,9 @@ _OF_SOME = (COLOURS, BM25)
 
 
 def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = False) -> None:
-    """Store a 64-bit hash of each training row (features and target, or its image), and the share
-    of test rows that equal one: coarse rows repeat by chance. Nothing is stored for more than ten
-    million rows.
+    """Store a 64-bit hash of each training row (features and target, or its image), those of the
+    validation rows apart, which choose among models, and the share of test rows that equal a
+    training row: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
 
     With folds the share is of the rows that a fold's model did not see (validation and test) and
     equal one of that fold's own training rows: the run's own model trains on those as well.
@@ -59,7 +59,10 @@ def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = Fals
         return
     trained = np.unique(np.concatenate([_hashes(part, features) for part in parts]))
     packed = io.BytesIO()
-    pl.DataFrame({"row": trained}).write_parquet(packed)
+    validated = np.setdiff1d(_hashes(prepared.validation, features), trained)
+    frame = pl.DataFrame({"row": np.concatenate([trained, validated])})
+    frame = frame.with_columns(is_validation=np.arange(len(frame)) >= len(trained))
+    frame.write_parquet(packed)
     write_atomic(folder / _ROWS, packed.getvalue())
     if folds := prepared.split.folds:
         held_out = sum(rows["validation"] + rows["test"] for rows in folds)
@@ -87,12 +90,17 @@ def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list
     ]
 
 
-def trained_mask(part: Part, features: Encoding, folder: RunFolder) -> npt.NDArray[np.bool_] | None:
-    """Which rows [N] equal training rows of a run; None if it does not know its own."""
+def trained_mask(
+    part: Part, features: Encoding, folder: RunFolder, *, or_validated: bool = False
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows [N] equal training rows of a run, `or_validated` its validation rows; None if it
+    does not know its own."""
     if not _can_know(features) or not (folder.data / _ROWS).is_file():
         return None
-    trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()
-    return np.isin(_hashes(part, features), trained)
+    known = read_parquet(folder.data / _ROWS)
+    if not or_validated and "is_validation" in known.columns:
+        known = known.filter(~known["is_validation"])
+    return np.isin(_hashes(part, features), known["row"].to_numpy())
 
 
 def _can_know(features: Encoding) -> bool:

@@ -1,0 +1,1 @@
+"""Versions of models, the one in use, and the gate to it."""

@@ -1,0 +1,1 @@
+"""Finished runs as versions of a registry, and their way into use."""
