@@ -18,8 +18,8 @@ from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
-from trainwright.run.learners.fit_result import job_of
 from trainwright.run.learners.learner import build_learner
+from trainwright.run.library_job import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.console import ConsoleProgress, CountProgress
 from trainwright.tracking.run_folder import RunFolder
