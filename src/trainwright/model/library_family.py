@@ -121,6 +121,29 @@ NO_RANKING = RankingJob()
 
 @final
 @dataclass(frozen=True, slots=True)
+class RowShare:
+    """Which of the rows this process trains on: those of `rank`, of `ranks` processes that grow the
+    same trees and meet at the `tracker` of the library."""
+
+    rank: int = 0
+    ranks: int = 1
+    tracker: Mapping[str, Json] = field(default_factory=dict)
+
+    def divide(self, rows: int, sizes: Integers) -> slice:
+        """Its part of so many rows: contiguous, and of whole queries with these `sizes` [Q], if
+        there are any."""
+        ends = [rows * rank // self.ranks for rank in (self.rank, self.rank + 1)]
+        if len(sizes):
+            of_queries = np.concatenate([[0], np.cumsum(sizes)])
+            ends = of_queries[np.searchsorted(of_queries, ends)].tolist()
+        return slice(*ends)
+
+
+ALL_ROWS = RowShare()
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class LibraryJob:
     """Inputs of a fit. `outputs` is the number of classes, 1 for a number, or the number of several
     targets, whose values in the parts are [N, T]; `cardinalities` are
@@ -130,7 +153,8 @@ class LibraryJob:
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
     numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
     ranking. `rounds` are those of each of several targets, where an earlier training has found
-    them. `threads` 0 are all usable cores."""
+    them. `threads` 0 are all usable cores. `share` are the rows of this process, if others train on
+    the rest."""
 
     train: Part
     validation: Part
@@ -145,6 +169,7 @@ class LibraryJob:
     ranking: RankingJob = NO_RANKING
     rounds: tuple[int, ...] = ()
     threads: int = 0
+    share: RowShare = ALL_ROWS
 
     @property
     def are_several(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.compatibility_rules import loss_fits_task
 from trainwright.contract.rules.data.source_rules import check_balanced
+from trainwright.contract.rules.distributed_rules import check_divided_loss
 from trainwright.contract.rules.target.metric_rules import (
     check_floors,
     check_metric,
@@ -50,6 +51,7 @@ def problems_with_data(
         *_warmup(contract, facts),
         *_two_classes(contract, facts),
         *check_balanced(contract, written),
+        *check_divided_loss(contract, written),
         *family_of(contract.model).problems(contract.model, learning_task(contract, facts)),
     ]
 

@@ -13,7 +13,8 @@ _BY_NUMBER = ("adamw", "adam", "lion", "sgd", "schedule_free_adamw")
 
 
 def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Several processes train one network, by steps that all of them make."""
+    """Several processes train one network by steps that all of them make, or the trees of
+    XGBoost."""
     section, training, windows = contract.distributed, contract.training, contract.tracking.windows
     path, strategy = "distributed.strategy", section.strategy
     if strategy == "single":
@@ -26,9 +27,18 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
                 fix="add strategy: ddp, or remove it",
             )
         return
-    if not contract.model.is_loop_trained:
+    if contract.model.traits.divides_rows:
+        if strategy != "ddp":
+            yield Problem(
+                "rows are divided among processes, trees are not",
+                path=path,
+                found=strategy,
+                expected="ddp",
+                fix="change it to ddp",
+            )
+    elif not contract.model.is_loop_trained:
         yield Problem(
-            "only networks are trained by several processes",
+            "only networks and XGBoost are trained by several processes",
             path=path,
             found=f"{strategy}, and a model of kind {contract.model.kind}",
             expected="single",
@@ -67,6 +77,23 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             found=strategy,
             expected="single, with trials at a time in tune.parallel",
             fix="change it to single",
+        )
+
+
+def check_divided_loss(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """XGBoost takes the mean of the medians of each process for the median of all rows. For a
+    resolved contract."""
+    strategy, model = contract.distributed.strategy, contract.model
+    objective = getattr(model, "objective", "")
+    if not model.traits.divides_rows or strategy == "single":
+        return
+    if objective in ("absolute_error", "quantile"):
+        yield Problem(
+            "XGBoost would take medians and quantiles of the rows of each process, and their mean",
+            path="distributed.strategy",
+            found=f"{strategy}, and the objective {objective}",
+            expected="single with this objective",
+            fix="write model.objective: squared_error, or change it to single",
         )
 
 

@@ -11,6 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import final
 
+from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import StopFlag
 from trainwright.data.base.inputs import Floats, Part
@@ -46,7 +47,10 @@ class StepTimes:
 
 
 def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
-    """Grow the first trees of a training for about this many seconds in a temporary folder."""
+    """Grow the first trees of a training for about this many seconds in a temporary folder, by this
+    process alone."""
+    alone = plan.contract.model_copy(update={"distributed": Distributed()})
+    plan = replace(plan, contract=alone)
     flag = StopFlag()
     trees = _Trees(flag, seconds)
     with TemporaryDirectory(prefix="trainwright-") as where, disarmed():
