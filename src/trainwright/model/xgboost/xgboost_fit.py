@@ -258,10 +258,10 @@ def _labelled(
         order = queries.order[chosen]
         codes = queries.codes[chosen]
         return _matrix(part.inputs.take(order), label=part.target[order], qid=codes)
+    inputs = part.inputs
+    if share.ranks > 1:
+        inputs = as_columns(inputs).between(chosen.start, chosen.stop)
     counted = weights_of_rows(weights, part.target, part.weights)
-    if share.ranks == 1:
-        return _matrix(part.inputs, label=part.target, weight=counted)
-    inputs = part.inputs.take(np.arange(chosen.start, chosen.stop))
     counted = None if counted is None else counted[chosen]
     return _matrix(inputs, label=part.target[chosen], weight=counted)
 
