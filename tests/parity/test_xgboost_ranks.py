@@ -22,7 +22,7 @@ from trainwright.model.library_family import LibraryJob, RowShare
 from trainwright.model.tree_growth import Watching
 from trainwright.model.xgboost.xgboost_fit import XGBoostScorer, fit_xgboost
 from trainwright.model.xgboost.xgboost_ranks import start_tracker
-from trainwright.run.library_job import job_of
+from trainwright.run.library_fit import job_of
 from trainwright.run.prepare.prepare_run import make_ready
 from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
@@ -274,6 +275,11 @@ class LibraryFamily(Family[S]):
         """Settings of a shorter fit whose time tells that of the whole, and how many times as long
         the whole takes."""
         return section, 1.0
+
+    def start_tracker(self, ranks: int, address: str) -> AbstractContextManager[Mapping[str, Json]]:  # noqa: ARG002
+        """Where so many processes meet, inside the block, that each fit to a part of the rows; it
+        listens at this address of the machine, a name or an IP address."""
+        raise AssertionError("only some libraries divide rows: `Traits.divides_rows`")
 
     def target_problems(self, section: S, target: npt.NDArray[Any]) -> Iterator[Problem]:  # noqa: ARG002
         """Settings that the targets of the training rows contradict."""

@@ -31,8 +31,7 @@ from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, Rule
 from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.library_job import job_of
+from trainwright.run.library_fit import Fitted, job_of
 from trainwright.run.request import Additions
 from trainwright.run.run_context import RunContext, build_spacing
 from trainwright.run.screen import labelled

@@ -27,7 +27,7 @@ from trainwright.model.library_family import LibraryJob, RowShare
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.compose.compose_step import kernels
-from trainwright.run.library_job import job_of
+from trainwright.run.library_fit import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.run.supervise.preemption import stop_on_signals
@@ -91,13 +91,11 @@ def share_trees(
 ) -> Iterator[LibraryJob]:
     """The job of growing trees on the share of rows of this rank, the first; the others grow the
     same trees on theirs, inside the block."""
-    # Imported here: only trees need the library.
-    from trainwright.model.xgboost.xgboost_ranks import start_tracker
-
     group = find_group()
     assert group != "none", "the number of ranks has been checked"
+    family = library_family(section)
     with (
-        start_tracker(group.world_size, os.environ["MASTER_ADDR"]) as tracker,
+        family.start_tracker(group.world_size, os.environ["MASTER_ADDR"]) as tracker,
         lead_ranks(section, plan, prepared, run, tracker),
     ):
         yield _share_job(job, group, tracker)

@@ -20,7 +20,7 @@ from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.library_job import job_of
+from trainwright.run.library_fit import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.console import ConsoleProgress, CountProgress
 from trainwright.tracking.run_folder import RunFolder

@@ -1,16 +1,18 @@
-"""A library's fit: its inputs."""
+"""A library's fit: its inputs and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, final
 
 import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.training.objective import Teacher
+from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.progress import StopFlag
 from trainwright.core.threads import choose_threads, idle_cores, thread_limit, usable_cores
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.types import Prepared
@@ -24,6 +26,7 @@ from trainwright.model.library_family import (
     numeric_width,
     rows_by_query,
 )
+from trainwright.predictor.predictor import Predictor
 
 _LEAST_WEIGHT = 1e-6
 """Classes that are less likely than this cost a row and teach nothing."""
@@ -110,3 +113,30 @@ def _monotone(contract: Contract, prepared: Prepared) -> Mapping[int, int]:
         names.index(name): turn if way == "increasing" else -turn
         for name, way in contract.model.monotone_columns.items()
     }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A predictor and how its training ended. `kind` is as in the loop's `StopReason`; a predictor
+    from an `interrupted` or `halted` training is not judged. `kept_step` is the step of its weights
+    if it is not the last one, else 0; `length` the rounds or updates that the model took, 0 for one
+    fitted in one go, `rounds` the trees of each of several targets. `history` are the validations:
+    the step (of boosting the trees) and the values by name."""
+
+    predictor: Predictor
+    kind: Literal["finished", "early", "budget", "interrupted", "halted"]
+    reason: str
+    warnings: tuple[str, ...] = ()
+    kept_step: int = 0
+    history: Sequence[Mapping[str, float]] = ()
+    length: int = 0
+    rounds: tuple[int, ...] = ()
+
+
+def check_ending(fitted: Fitted, flag: StopFlag) -> None:
+    """Raise for a training that did not finish."""
+    if fitted.kind == "interrupted" or flag.is_up:
+        raise Interrupted(f"stopped by {flag.why or fitted.reason}")
+    if fitted.kind == "halted":
+        raise NonFinite(f"the training was halted: {fitted.reason}")
