@@ -83,23 +83,6 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
         )
 
 
-def check_divided_loss(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """XGBoost takes the mean of the medians of each process for the median of all rows. For a
-    resolved contract."""
-    strategy, model = contract.distributed.strategy, contract.model
-    objective = getattr(model, "objective", "")
-    if not model.traits.divides_rows or strategy == "single":
-        return
-    if objective in ("absolute_error", "quantile"):
-        yield Problem(
-            "XGBoost would take medians and quantiles of the rows of each process, and their mean",
-            path="distributed.strategy",
-            found=f"{strategy}, and the objective {objective}",
-            expected="single with this objective",
-            fix="write model.objective: squared_error, or change it to single",
-        )
-
-
 def _check_shards(contract: Contract) -> Iterator[Problem]:
     """What cannot be done with shards of a model, or has not been tried with them."""
     training, path = contract.training, "training"
