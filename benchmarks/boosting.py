@@ -24,8 +24,8 @@ from page import goal
 from trainwright.core.progress import StopFlag
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
 from trainwright.model.boosting.lightgbm_fit import BoostingJob, boosting_parameters
-from trainwright.run.learners.fit_result import job_of
 from trainwright.run.learners.learner import build_learner
+from trainwright.run.library_fit import job_of
 from trainwright.run.prepare.prepare_run import Ready, make_ready
 from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext

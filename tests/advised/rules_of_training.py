@@ -308,6 +308,21 @@ CASES = tuple(
             does=("training.optimizer.name=adamw", "distributed.strategy=ddp"),
         ),
         Case(
+            "change it to ddp",
+            ("model={kind: xgboost}", "-training", "distributed={strategy: fsdp, num_gpus: 2}"),
+        ),
+        Case(
+            "write model.objective: squared_error, or change it to single",
+            (
+                "data.target=x",
+                "model={kind: xgboost}",
+                "metric.name=mae",
+                "-training",
+                "distributed.strategy=ddp",
+            ),
+            does=("model.objective=squared_error", "distributed.strategy=single"),
+        ),
+        Case(
             "add strategy: ddp, or remove it",
             ("distributed.num_gpus=2",),
             does=("distributed.strategy=ddp",),

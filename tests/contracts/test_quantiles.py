@@ -96,7 +96,7 @@ def test_each_quantile_has_the_trees_that_lightgbm_grows_for_it(tmp_path: Path) 
         boosting_parameters,
         matrix_of,
     )
-    from trainwright.run.learners.fit_result import job_of
+    from trainwright.run.library_fit import job_of
 
     contract = contract_of("boosting", tmp_path)
     contract["model"] |= {"max_trees": 200, "early_stopping_rounds": 8}

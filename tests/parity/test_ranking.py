@@ -20,7 +20,7 @@ from trainwright.model.boosting.lightgbm_dataset import matrix_of, truncation_of
 from trainwright.model.families import library_family
 from trainwright.model.library_family import TreeFamily, tree_matrix
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
-from trainwright.run.learners.fit_result import job_of
+from trainwright.run.library_fit import job_of
 from trainwright.run.prepare.prepare_run import make_ready
 from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen

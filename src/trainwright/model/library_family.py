@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
@@ -121,6 +122,29 @@ NO_RANKING = RankingJob()
 
 @final
 @dataclass(frozen=True, slots=True)
+class RowShare:
+    """Which of the rows this process trains on: those of `rank`, of `ranks` processes that grow the
+    same trees and meet at the `tracker` of the library."""
+
+    rank: int = 0
+    ranks: int = 1
+    tracker: Mapping[str, Json] = field(default_factory=dict)
+
+    def divide(self, rows: int, sizes: Integers) -> slice:
+        """Its part of so many rows: contiguous, and of whole queries with these `sizes` [Q], if
+        there are any."""
+        ends = [rows * rank // self.ranks for rank in (self.rank, self.rank + 1)]
+        if len(sizes):
+            of_queries = np.concatenate([[0], np.cumsum(sizes)])
+            ends = of_queries[np.searchsorted(of_queries, ends)].tolist()
+        return slice(*ends)
+
+
+ALL_ROWS = RowShare()
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class LibraryJob:
     """Inputs of a fit. `outputs` is the number of classes, 1 for a number, or the number of several
     targets, whose values in the parts are [N, T]; `cardinalities` are
@@ -130,7 +154,8 @@ class LibraryJob:
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
     numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
     ranking. `rounds` are those of each of several targets, where an earlier training has found
-    them. `threads` 0 are all usable cores."""
+    them. `threads` 0 are all usable cores. `share` are the rows of this process, if others train on
+    the rest."""
 
     train: Part
     validation: Part
@@ -145,6 +170,7 @@ class LibraryJob:
     ranking: RankingJob = NO_RANKING
     rounds: tuple[int, ...] = ()
     threads: int = 0
+    share: RowShare = ALL_ROWS
 
     @property
     def are_several(self) -> bool:
@@ -249,6 +275,11 @@ class LibraryFamily(Family[S]):
         """Settings of a shorter fit whose time tells that of the whole, and how many times as long
         the whole takes."""
         return section, 1.0
+
+    def start_tracker(self, ranks: int, address: str) -> AbstractContextManager[Mapping[str, Json]]:  # noqa: ARG002
+        """Where so many processes meet, inside the block, that each fit to a part of the rows; it
+        listens at this address of the machine, a name or an IP address."""
+        raise AssertionError("only some libraries divide rows: `Traits.divides_rows`")
 
     def target_problems(self, section: S, target: npt.NDArray[Any]) -> Iterator[Problem]:  # noqa: ARG002
         """Settings that the targets of the training rows contradict."""

@@ -50,8 +50,25 @@ def problems_with_data(
         *_warmup(contract, facts),
         *_two_classes(contract, facts),
         *check_balanced(contract, written),
+        *_divided_loss(contract),
         *family_of(contract.model).problems(contract.model, learning_task(contract, facts)),
     ]
+
+
+def _divided_loss(contract: Contract) -> Iterator[Problem]:
+    """XGBoost takes the mean of the medians of each process for the median of all rows."""
+    strategy, model = contract.distributed.strategy, contract.model
+    objective = getattr(model, "objective", "")
+    if not model.traits.divides_rows or strategy == "single":
+        return
+    if objective in ("absolute_error", "quantile"):
+        yield Problem(
+            "XGBoost would take medians and quantiles of the rows of each process, and their mean",
+            path="distributed.strategy",
+            found=f"{strategy}, and the objective {objective}",
+            expected="single with this objective",
+            fix="write model.objective: squared_error, or change it to single",
+        )
 
 
 def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:

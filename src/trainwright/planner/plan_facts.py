@@ -72,7 +72,7 @@ def read_device(for_network: bool) -> DeviceFacts:
     """
     cores = len(os.sched_getaffinity(0))
     if not for_network or find_spec("torch") is None:
-        return DeviceFacts(cores=cores, threads=usable_cores())
+        return DeviceFacts(cores=cores, threads=usable_cores(), ranks=world_size())
     with loading():
         import torch
 

@@ -41,8 +41,8 @@ from trainwright.run.judging.judge import (
     predict_inputs,
 )
 from trainwright.run.judging.write_predictions import write_predictions
-from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.learners.learner import is_calibrated
+from trainwright.run.library_fit import Fitted, check_ending
 from trainwright.run.measured_choices import Beforehand, settle
 from trainwright.run.opening.open_folder import (
     FinishedRun,

@@ -28,7 +28,8 @@ def check_replicas(section: Distributed) -> Iterator[Problem]:
 
 
 def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Several processes train one network, by steps that all of them make."""
+    """Several processes train one network by steps that all of them make, or the trees of
+    XGBoost."""
     section, training, windows = contract.distributed, contract.training, contract.tracking.windows
     path, strategy = "distributed.strategy", section.strategy
     if strategy == "single":
@@ -41,9 +42,18 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
                 fix="add strategy: ddp, or remove it",
             )
         return
-    if not contract.model.is_loop_trained:
+    if contract.model.traits.divides_rows:
+        if strategy != "ddp":
+            yield Problem(
+                "rows are divided among processes, trees are not",
+                path=path,
+                found=strategy,
+                expected="ddp",
+                fix="change it to ddp",
+            )
+    elif not contract.model.is_loop_trained:
         yield Problem(
-            "only networks are trained by several processes",
+            "only networks and XGBoost are trained by several processes",
             path=path,
             found=f"{strategy}, and a model of kind {contract.model.kind}",
             expected="single",

@@ -63,7 +63,8 @@ class Distributed(Section):
     """Over how many devices, and how the work is divided among them. `trainwright train` starts a
     process for each with torchrun, or joins those that torchrun has started. Each takes whole
     micro-batches of `training.batch_size` rows, so that N processes train what one process trains
-    with N times their `gradient_accumulation_steps`."""
+    with N times their `gradient_accumulation_steps`. Of `kind: xgboost` each takes a part of the
+    rows (`ddp`), on its CPU."""
 
     strategy: Literal["single", "ddp", "fsdp"] = "single"
     """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: each device holds a

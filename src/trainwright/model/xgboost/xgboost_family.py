@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, final, get_args
 
 from trainwright.contract.sections.model.trees import XGBoost, XGBoostObjective
+from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.process import loading
 from trainwright.model.family import Scorer
@@ -43,6 +46,13 @@ class XGBoostFamily(RestartedFamily[XGBoost]):
             from trainwright.model.xgboost.xgboost_fit import fit_xgboost
 
         return fit_xgboost(section, job, watching)
+
+    def start_tracker(self, ranks: int, address: str) -> AbstractContextManager[Mapping[str, Json]]:
+        """See `LibraryFamily`."""
+        with loading():
+            from trainwright.model.xgboost.xgboost_ranks import start_tracker
+
+        return start_tracker(ranks, address)
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""

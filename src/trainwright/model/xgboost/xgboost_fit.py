@@ -21,6 +21,7 @@ from trainwright.model.library_family import (
     LibraryJob,
     QueryRows,
     RankingJob,
+    RowShare,
     numeric_width,
     tree_matrix,
 )
@@ -28,6 +29,7 @@ from trainwright.model.tree_growth import Watching, weights_of_rows
 from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.trees.target_scales import scale_job
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
+from trainwright.model.xgboost.xgboost_ranks import follow_first, gather_scores, join_ranks
 
 _OBJECTIVES: Mapping[str, str] = {
     "squared_error": "reg:squarederror",
@@ -122,26 +124,32 @@ def fit_xgboost(
     section: XGBoost, job: LibraryJob, watching: Watching | None = None
 ) -> XGBoostScorer:
     """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds;
-    without validation rows all `max_trees`."""
+    without validation rows all `max_trees`. Weights, scales and queries are those of all rows,
+    whatever the share of this process.
+
+    Raises:
+        PeerLost: a process that trains on other rows has died.
+    """
     weights = job.class_weights(section.class_weights)
-    ranking = job.ranking
+    ranking, share = job.ranking, job.share
     section, job, scales = scale_job(section, job)
-    train = _labelled(job.train, weights, ranking.train)
-    rows = job.validation
-    watched = [_labelled(rows, weights, ranking.validation)] if len(rows) else []
-    own = _own_metric(ranking, train) if ranking else None
     metric = xgboost_metric(section, job)
     unit = scales.unit_of(metric)
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching(), unit)
-    booster = xgboost.train(
-        xgboost_parameters(section, job),
-        train,
-        num_boost_round=section.max_trees,
-        evals=[(rows, "validation") for rows in watched],
-        custom_metric=own,
-        callbacks=[_Callback(watcher, metric, train, own)],
-        verbose_eval=False,
-    )
+    with join_ranks(share):
+        train = _labelled(job.train, weights, ranking.train, share)
+        rows = job.validation
+        watched = [_labelled(rows, weights, ranking.validation, share)] if len(rows) else []
+        own = _own_metric(ranking, train, share) if ranking else None
+        booster = xgboost.train(
+            xgboost_parameters(section, job),
+            train,
+            num_boost_round=section.max_trees,
+            evals=[(rows, "validation") for rows in watched],
+            custom_metric=own,
+            callbacks=[_Callback(watcher, metric, train, own, share)],
+            verbose_eval=False,
+        )
     # Read back: the scored model is that of the file, without the training rows.
     text = bytes(booster[: watcher.kept].save_raw("json"))
     curve = tuple(watcher.curve)
@@ -201,9 +209,15 @@ class _Callback(TrainingCallback):
     """Hands each round to the watcher."""
 
     def __init__(
-        self, watcher: RoundWatcher, metric: str, train: xgboost.DMatrix, own: OwnMetric | None
+        self,
+        watcher: RoundWatcher,
+        metric: str,
+        train: xgboost.DMatrix,
+        own: OwnMetric | None,
+        share: RowShare,
     ) -> None:
         super().__init__()
+        self._share = share
         self._watcher = watcher
         self._own = own
         self._metric = metric
@@ -219,24 +233,37 @@ class _Callback(TrainingCallback):
 
         said = evals_log.get("validation")
         value = float(said[self._metric][-1]) if said else math.nan
-        return self._watcher.is_last(value, train_value)
+        is_last = self._watcher.is_last(value, train_value)
+        return follow_first(self._share, decision=is_last)
 
 
-def _own_metric(ranking: RankingJob, train: xgboost.DMatrix) -> OwnMetric:
-    """1 - the contract's metric, on the training or the validation rows."""
+def _own_metric(ranking: RankingJob, train: xgboost.DMatrix, share: RowShare) -> OwnMetric:
+    """1 - the contract's metric, on all training or all validation rows."""
 
     def loss(scores: Floats, rows: xgboost.DMatrix) -> tuple[str, float]:
-        return ranking.watched, ranking.loss(scores, of_training=rows is train)
+        of_training = rows is train
+        queries = ranking.train if of_training else ranking.validation
+        every = gather_scores(share, scores, queries.sizes)
+        return ranking.watched, ranking.loss(every, of_training=of_training)
 
     return loss
 
 
-def _labelled(part: Part, weights: Floats | None, queries: QueryRows) -> xgboost.DMatrix:
+def _labelled(
+    part: Part, weights: Floats | None, queries: QueryRows, share: RowShare
+) -> xgboost.DMatrix:
+    """The rows of this share."""
+    chosen = share.divide(len(part), queries.sizes)
     if len(queries.sizes):
-        order = queries.order
-        return _matrix(part.inputs.take(order), label=part.target[order], qid=queries.codes)
+        order = queries.order[chosen]
+        codes = queries.codes[chosen]
+        return _matrix(part.inputs.take(order), label=part.target[order], qid=codes)
+    inputs = part.inputs
+    if share.ranks > 1:
+        inputs = as_columns(inputs).between(chosen.start, chosen.stop)
     counted = weights_of_rows(weights, part.target, part.weights)
-    return _matrix(part.inputs, label=part.target, weight=counted)
+    counted = None if counted is None else counted[chosen]
+    return _matrix(inputs, label=part.target[chosen], weight=counted)
 
 
 def _matrix(inputs: Inputs, **given: Any) -> xgboost.DMatrix:

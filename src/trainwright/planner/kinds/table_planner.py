@@ -35,7 +35,8 @@ def problems_with_rows(contract: Contract, data: TableData, facts: DataFacts) ->
         return
     why = facts.placing.reason
     model = contract.model
-    if not model.traits.reads_files:
+    divides = model.traits.divides_rows and contract.distributed.strategy != "single"
+    if not (model.traits.reads_files or divides):
         libraries = kinds_with(lambda traits: _streams(traits) and traits.trained_by == "library")
         first, *others = kinds_with(_streams)
         yield Problem(

@@ -24,7 +24,7 @@ from trainwright.predictor.conformal import (
     fewest_rows,
 )
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.library_fit import Fitted
 
 
 def decide_labels(

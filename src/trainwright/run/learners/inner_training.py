@@ -13,8 +13,8 @@ from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import check_owner, describe_owner
 from trainwright.run.folder.interruption import note_cut
-from trainwright.run.learners.fit_result import check_ending
 from trainwright.run.learners.learner import Learner
+from trainwright.run.library_fit import check_ending
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Observers

@@ -12,7 +12,7 @@ from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
 from trainwright.predictor.calibration import USUAL_THRESHOLD
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted, job_of
+from trainwright.run.library_fit import Fitted, job_of
 from trainwright.run.run_context import RunContext
 
 

@@ -21,8 +21,8 @@ from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose.compose_job import Composed, compose, read_whole
 from trainwright.run.compose.compose_step import kernels
-from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
+from trainwright.run.library_fit import Fitted
 from trainwright.run.prepare.contract_target import watch_defined
 from trainwright.run.ranks.follow import lead_ranks
 from trainwright.run.run_context import RunContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import Any, final
 
@@ -31,7 +31,7 @@ from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, Rule
 from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted, job_of
+from trainwright.run.library_fit import Fitted, job_of
 from trainwright.run.request import Additions
 from trainwright.run.run_context import RunContext, build_spacing
 from trainwright.run.screen import labelled
@@ -134,7 +134,8 @@ class TreeLearner:
             budget = _Budget(self._plan.training_seconds - run.spent.used(name), delay)
             job = replace(job_of(self._plan.contract, prepared), rounds=self._rounds)
             rules = TreeRules(run.added, self._family.watched(self._section, job))
-            fitted = self._grow(job, run, budget, rules)
+            with self._share(job, prepared, run) as shared:
+                fitted = self._grow(shared, run, budget, rules)
         predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
         trees, history, kept = many(fitted.trees, "tree"), fitted.history, fitted.trees
         if run.flag.is_up:
@@ -148,6 +149,17 @@ class TreeLearner:
             return Fitted(predictor, ending.kind, reason, said, 0, history, kept, fitted.rounds)
         rounds = fitted.rounds
         return Fitted(predictor, "finished", fitted.reason, said, 0, history, kept, rounds)
+
+    def _share(
+        self, job: LibraryJob, prepared: Prepared, run: RunContext
+    ) -> AbstractContextManager[LibraryJob]:
+        """The job on the rows of this process, while others grow the same trees on the rest."""
+        if self._plan.contract.distributed.strategy == "single":
+            return nullcontext(job)
+        # Imported here: only several processes need torch.
+        from trainwright.run.ranks.follow import share_trees
+
+        return share_trees(self._section, self._plan, prepared, run, job)
 
     def _grow(
         self, job: LibraryJob, run: RunContext, budget: _Budget, rules: TreeRules

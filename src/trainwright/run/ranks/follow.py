@@ -5,28 +5,32 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Interrupted, PeerLost
+from trainwright.core.files import Json
 from trainwright.core.progress import StopFlag
-from trainwright.core.threads import own_threads
+from trainwright.core.threads import own_threads, thread_limit, usable_cores
 from trainwright.data.mapped_values import open_values, write_values
 from trainwright.data.types import Prepared
 from trainwright.distributed.process_group import ProcessGroup, find_group
 from trainwright.engine.loop import fit
+from trainwright.model.families import library_family
+from trainwright.model.library_family import LibraryJob, RowShare
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.compose.compose_step import kernels
+from trainwright.run.library_fit import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.run.supervise.preemption import stop_on_signals
-from trainwright.tracking.events import Ended
 from trainwright.tracking.identity import Identity
 from trainwright.tracking.run_folder import RunFolder
 
@@ -47,10 +51,15 @@ class RankTraining:
 
 @contextmanager
 def lead_ranks(
-    section: ModelSection, plan: Plan, prepared: Prepared, run: RunContext
+    section: ModelSection,
+    plan: Plan,
+    prepared: Prepared,
+    run: RunContext,
+    tracker: Mapping[str, Json] = MappingProxyType({}),
 ) -> Iterator[None]:
     """Tell the other ranks, if there are some, to make the training of the block as well: its rows
-    lie in the run's folder meanwhile, which all ranks see."""
+    lie in the run's folder meanwhile, which all ranks see. `tracker` is that of a library that
+    exchanges its sums itself."""
     group = find_group()
     if group == "none" or plan.contract.distributed.strategy == "single":
         yield
@@ -69,11 +78,27 @@ def lead_ranks(
     )
     write_values(training, rows)
     group.watch.log_to(folder.path / "ranks" / "0.log")
-    group.tell({"rows": str(rows)})
+    group.tell({"rows": str(rows), "tracker": dict(tracker)})
     try:
         yield
     finally:
         shutil.rmtree(rows, ignore_errors=True)
+
+
+@contextmanager
+def share_trees(
+    section: ModelSection, plan: Plan, prepared: Prepared, run: RunContext, job: LibraryJob
+) -> Iterator[LibraryJob]:
+    """The job of growing trees on the share of rows of this rank, the first; the others grow the
+    same trees on theirs, inside the block."""
+    group = find_group()
+    assert group != "none", "the number of ranks has been checked"
+    family = library_family(section)
+    with (
+        family.start_tracker(group.world_size, os.environ["MASTER_ADDR"]) as tracker,
+        lead_ranks(section, plan, prepared, run, tracker),
+    ):
+        yield _share_job(job, group, tracker)
 
 
 def follow(group: ProcessGroup) -> None:
@@ -91,7 +116,7 @@ def follow(group: ProcessGroup) -> None:
             _log_to(log)
             group.watch.log_to(log)
             try:
-                is_interrupted = _train(training, flag).kind == "interrupted"
+                is_interrupted = _train(training, group, order["tracker"], flag)
             except PeerLost as lost:
                 # The first rank may have ended with an error that its user has seen.
                 try:
@@ -105,17 +130,31 @@ def follow(group: ProcessGroup) -> None:
         raise Interrupted("stopped with the other ranks")
 
 
-def _train(training: RankTraining, flag: StopFlag) -> Ended:
-    """Train as the first rank does, and write nothing."""
+def _train(
+    training: RankTraining, group: ProcessGroup, tracker: Mapping[str, Json], flag: StopFlag
+) -> bool:
+    """Train as the first rank does, and write nothing; was it stopped?"""
     folder = RunFolder(training.run, training.called)
     run = RunContext(
         folder, (), StreamScreen(io.StringIO()), flag, training.goes_on, training.identity
     )
     plan = replace(training.plan, contract=_without_records(training.plan.contract))
-    with own_threads(plan.contract.compute.threads), kernels(plan.contract), flag.watched():
-        composed = compose(training.section, plan, training.prepared, run)
-        with closing(composed.feed):
-            return fit(composed.job)
+    with own_threads(plan.contract.compute.threads), flag.watched():
+        if tracker:
+            job = _share_job(job_of(plan.contract, training.prepared), group, tracker)
+            library_family(training.section).fit(training.section, job)
+            return flag.is_up
+        with kernels(plan.contract):
+            composed = compose(training.section, plan, training.prepared, run)
+            with closing(composed.feed):
+                return fit(composed.job).kind == "interrupted"
+
+
+def _share_job(job: LibraryJob, group: ProcessGroup, tracker: Mapping[str, Json]) -> LibraryJob:
+    """The job on the rows of this rank, with its part of the threads of the machine."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    threads = thread_limit() or min(job.threads, max(1, usable_cores() // here))
+    return replace(job, share=RowShare(group.rank, group.world_size, tracker), threads=threads)
 
 
 def _without_records(contract: Contract) -> Contract:

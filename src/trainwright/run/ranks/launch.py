@@ -15,6 +15,7 @@ from typing import final
 from trainwright.contract.reading.read_contract import ContractText, read_contract
 from trainwright.core.errors import Interrupted, Mistake, PeerLost, Problem
 from trainwright.core.files import read_json, write_json
+from trainwright.core.lazy_imports import need_torch
 from trainwright.core.process import is_rank, world_size
 from trainwright.core.threads import usable_cores
 from trainwright.run.ranks.slurm import join_slurm_step
@@ -37,6 +38,7 @@ def count_ranks(contract: Path | ContractText, overrides: Sequence[str]) -> int:
     section = read_contract(contract, overrides).contract.distributed
     if section.strategy == "single":
         return 1
+    need_torch("distributed.strategy", "a training by several processes")
     join_slurm_step()
     if is_rank():
         return world_size()

@@ -18,9 +18,9 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.predictor.bundle import MANIFEST
-from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor, plan_again_with
 from trainwright.run.learners.learner import Learner, build_uncalibrated
+from trainwright.run.library_fit import Fitted
 from trainwright.run.prepare.contract_target import with_contract_target
 from trainwright.run.prepare.prepare_run import Ready, decided_task, text_reading
 from trainwright.run.repeats.train_folds import share_of_budget

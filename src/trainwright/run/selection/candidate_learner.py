@@ -30,8 +30,8 @@ from trainwright.planner.plan_facts import read_device
 from trainwright.planner.resolve.compute_choices import PLAIN
 from trainwright.planner.resolve.training_choices import Choice
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import build_uncalibrated
+from trainwright.run.library_fit import Fitted
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.cut_to_time import UNCUT, Cut, is_decided, read_cut
 from trainwright.run.trial.tree_times import time_library

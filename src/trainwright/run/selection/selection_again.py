@@ -19,9 +19,9 @@ from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member, SecondLevel
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor, plan_again_with
 from trainwright.run.learners.learner import Learner, build_uncalibrated
+from trainwright.run.library_fit import Fitted
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.candidate_learner import (
     SHARE_OF_STEPS,

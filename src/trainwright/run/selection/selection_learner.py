@@ -19,9 +19,9 @@ from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.ensemble_scorer import Member
 from trainwright.run.learners.calibrate import calibrate
-from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import is_calibrated
+from trainwright.run.library_fit import Fitted
 from trainwright.run.prepare.contract_target import compare_by_defined
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import labelled

@@ -11,6 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import final
 
+from trainwright.contract.sections.run_settings import Distributed
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import StopFlag
 from trainwright.data.base.inputs import Floats, Part
@@ -18,8 +19,8 @@ from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
-from trainwright.run.learners.fit_result import job_of
 from trainwright.run.learners.learner import build_learner
+from trainwright.run.library_fit import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.console import ConsoleProgress, CountProgress
 from trainwright.tracking.run_folder import RunFolder
@@ -46,7 +47,10 @@ class StepTimes:
 
 
 def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
-    """Grow the first trees of a training for about this many seconds in a temporary folder."""
+    """Grow the first trees of a training for about this many seconds in a temporary folder, by this
+    process alone."""
+    alone = plan.contract.model_copy(update={"distributed": Distributed()})
+    plan = replace(plan, contract=alone)
     flag = StopFlag()
     trees = _Trees(flag, seconds)
     with TemporaryDirectory(prefix="trainwright-") as where, disarmed():

@@ -67,7 +67,8 @@ class Traits:
     less. `adapters` are the kinds of `model.adapter`, with which a base is frozen.
     `fuses_head`: its loss can be computed from what its head reads. `quantizes`: a base beside an
     adapter can be held in 4 or 8 bits. `has_row_state`: its head reads one vector of a row, which a
-    teacher can show.
+    teacher can show. `divides_rows`: a library that several processes can train together, each on
+    a part of the rows.
     """
 
     reads: tuple[DataKind, ...]
@@ -94,6 +95,7 @@ class Traits:
     fuses_head: bool = False
     quantizes: bool = False
     has_row_state: bool = False
+    divides_rows: bool = False
 
     @property
     def writes(self) -> bool:

@@ -75,6 +75,7 @@ _XGBOOST_TRAITS = Traits(
     reads_files=False,
     table=BOOSTED_COLUMNS,
     predicts=EVERYTHING,
+    divides_rows=True,
 )
 CatBoostObjective = Literal[
     "log_loss", "squared_error", "absolute_error", "mape", "quantile", "poisson"
