@@ -65,13 +65,15 @@ class Distributed(Section):
     micro-batches of `training.batch_size` rows, so that N processes train what one process trains
     with N times their `gradient_accumulation_steps`."""
 
-    strategy: Literal["single", "ddp", "fsdp"] = "single"
+    strategy: Auto | Literal["single", "ddp", "fsdp"] = "single"
     """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: each device holds a
-    shard of every weight, gradient and moment, and gathers a block when it needs it."""
+    shard of every weight, gradient and moment, and gathers a block when it needs it. `auto`: the
+    fastest of those that the memory of a device allows, chosen when a run starts and kept when it
+    goes on."""
 
     num_gpus: Auto | Count = "auto"
     """Devices: GPUs, or processes on a machine without one. `auto`: the GPUs of this machine; one
-    with `strategy: single`."""
+    with `strategy: single`. With `strategy: auto` as many at most."""
 
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""

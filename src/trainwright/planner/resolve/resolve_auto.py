@@ -34,6 +34,7 @@ from trainwright.model.families import family_of
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
 from trainwright.planner.plan_facts import SEVERAL_METRICS, DeviceFacts, learning_task, several_task
 from trainwright.planner.resolve.compute_choices import workers_by_rule
+from trainwright.planner.resolve.rank_choices import choose_alone
 from trainwright.planner.resolve.training_choices import (
     Choice,
     Choosing,
@@ -75,10 +76,12 @@ def decide(
 
     The width of embeddings stays `auto`: it is a rule for each column. So do the threads, whose
     number is the machine's, the column types, which are in the data's facts, and `data.positive`
-    unless there are two classes. Precision and kernels of a network are resolved once its size is
+    unless there are two classes. `distributed.strategy` is measured where there are several
+    processes. Precision and kernels of a network are resolved once its size is
     known: `decide_compute`.
     """
     choosing = Choosing()
+    contract = choose_alone(contract, device, choosing)
     contract = _choose_calibration(_task(contract, facts, choosing), choosing)
     update = {
         "metric": _metric(contract, facts, choosing),
