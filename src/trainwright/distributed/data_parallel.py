@@ -52,14 +52,18 @@ class DataParallel:
 
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights and buffers of rank 0."""
-        refuse_batch_norm(model, self.world_size)
+        self.share_weights(model)
         self._parameters = list(model.parameters())
+        return model
+
+    def share_weights(self, model: nn.Module) -> None:
+        """Give the model the weights and buffers of rank 0."""
+        refuse_batch_norm(model, self.world_size)
         with notice_lost_peers(), torch.no_grad():
-            for tensor in (*self._parameters, *model.buffers()):
+            for tensor in (*model.parameters(), *model.buffers()):
                 values = tensor.detach().contiguous()
                 distributed.broadcast(values, src=0)
                 tensor.copy_(values)
-        return model
 
     def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
         """Gradients accumulate here; `reduce` sums them."""
