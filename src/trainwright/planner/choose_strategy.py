@@ -46,12 +46,10 @@ def choose_strategy(
     Raises:
         ContractMistake: none can be planned.
     """
+    fitting = find_fitting(candidates)
     plans = {name: one for name, one in candidates.items() if isinstance(one, Plan)}
-    if not plans:
-        raise next(one for one in candidates.values() if isinstance(one, ContractMistake))
-    fitting = [name for name, plan in plans.items() if _needed(plan) <= _usable(plan)]
     if len(fitting) < 2:
-        return _choose_by_memory(candidates, plans)
+        return _choose_by_memory(candidates, plans, fitting[0])
     speeds = measure()
     times = {name: time_step(plans[name], shape, speeds) for name in fitting}
     fastest = min(fitting, key=lambda name: times[name].seconds)
@@ -69,6 +67,20 @@ def choose_strategy(
     return Choice(STRATEGY, fastest, reason, {**_numbers(plans), **numbers})
 
 
+def find_fitting(candidates: Candidates) -> list[RankStrategy]:
+    """Those whose processes fit into the memory that they may use; or else the one that needs the
+    least.
+
+    Raises:
+        ContractMistake: none can be planned.
+    """
+    plans = {name: one for name, one in candidates.items() if isinstance(one, Plan)}
+    if not plans:
+        raise next(one for one in candidates.values() if isinstance(one, ContractMistake))
+    fitting = [name for name, plan in plans.items() if _needed(plan) <= _usable(plan)]
+    return fitting or [min(plans, key=lambda name: _needed(plans[name]))]
+
+
 def time_step(plan: Plan, shape: Shape, speeds: RankSpeeds) -> StepTime:
     """Time of a step with the strategy of a plan, its update aside, which takes as long with any of
     them."""
@@ -78,9 +90,9 @@ def time_step(plan: Plan, shape: Shape, speeds: RankSpeeds) -> StepTime:
     return StepTime(rows * speeds.row_seconds + exchange, exchange)
 
 
-def _choose_by_memory(candidates: Candidates, plans: Mapping[RankStrategy, Plan]) -> Choice:
-    """The only one that fits, or the one that needs the least."""
-    chosen = min(plans, key=lambda name: _needed(plans[name]))
+def _choose_by_memory(
+    candidates: Candidates, plans: Mapping[RankStrategy, Plan], chosen: RankStrategy
+) -> Choice:
     usable = _usable(plans[chosen])
     needs = {
         name: show_bytes(_needed(one)) if isinstance(one, Plan) else one.problems[0].found

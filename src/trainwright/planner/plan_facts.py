@@ -35,10 +35,10 @@ SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
 @final
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Device for training a network. `memory_bytes` is that of the GPU, or a rank's
-    share of that of the machine or container, the same at each start; 0 if not queried; `cores` are those available to
-    this process, `threads` those torch uses, on which the bits of a network depend, or the most of
-    a library. `ranks` are the processes that train together. `can_compile`:
+    """Device for training a network. `memory_bytes` is that of the GPU, or a rank's share of that
+    of the machine or container, the same at each start; 0 if not queried; `cores` are those
+    available to this process, `threads` those torch uses, on which the bits of a network depend, or
+    the most of a library. `ranks` are the processes that train together. `can_compile`:
     torch.compile has its backend, a C++ compiler for a CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
