@@ -28,7 +28,6 @@ from trainwright.run.opening.open_folder import find_begun
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, describe_choice
-from trainwright.run.settle_strategy import settle_strategy
 from trainwright.tracking.run_folder import RunFolder
 
 _DETERMINISM = "resume.determinism"
@@ -60,7 +59,11 @@ def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -
     Raises:
         Mistake: there is no run to resume.
     """
-    ready = settle_strategy(request, ready, stages, screen)
+    if ready.plan.contract.distributed.strategy == "auto":
+        # Imported here: few contracts leave it open.
+        from trainwright.run.settle_strategy import settle_strategy
+
+        ready = settle_strategy(request, ready, stages, screen)
     ready = _settle_compute(request, ready, stages, screen)
     return _with_endings(request, _settle_workers(request, ready, stages, screen))
 

@@ -26,13 +26,11 @@ _STEPS = "training.gradient_accumulation_steps"
 
 
 def settle_strategy(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
-    """The plan with a strategy. Writes nothing.
+    """The plan with a strategy in the place of `auto`. Writes nothing.
 
     Raises:
         ContractMistake: the model fits into no device, however it is divided.
     """
-    if ready.plan.contract.distributed.strategy != "auto":
-        return ready
     need_ranks(ready.plan.contract)
     for folder in find_begun(request, ready):
         return take_choice(ready, _read_choice(read_started(folder)))

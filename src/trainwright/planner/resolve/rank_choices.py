@@ -17,8 +17,6 @@ STRATEGY = "distributed.strategy"
 def choose_alone(contract: Contract, device: DeviceFacts, choosing: Choosing) -> Contract:
     """The contract with `strategy: single` in place of `auto` where nothing else is possible."""
     section = contract.distributed
-    if section.strategy != "auto":
-        return contract
     ranks = device.ranks if section.num_gpus == "auto" else section.num_gpus
     if ranks == 1:
         reason = "there is one device"

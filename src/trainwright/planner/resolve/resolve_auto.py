@@ -34,7 +34,6 @@ from trainwright.model.families import family_of
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
 from trainwright.planner.plan_facts import SEVERAL_METRICS, DeviceFacts, learning_task, several_task
 from trainwright.planner.resolve.compute_choices import workers_by_rule
-from trainwright.planner.resolve.rank_choices import choose_alone
 from trainwright.planner.resolve.training_choices import (
     Choice,
     Choosing,
@@ -81,7 +80,11 @@ def decide(
     known: `decide_compute`.
     """
     choosing = Choosing()
-    contract = choose_alone(contract, device, choosing)
+    if contract.distributed.strategy == "auto":
+        # Imported here: few contracts leave it open.
+        from trainwright.planner.resolve.rank_choices import choose_alone
+
+        contract = choose_alone(contract, device, choosing)
     contract = _choose_calibration(_task(contract, facts, choosing), choosing)
     update = {
         "metric": _metric(contract, facts, choosing),
