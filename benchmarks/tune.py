@@ -278,9 +278,8 @@ def run_null(frame: pl.DataFrame, number: int) -> dict[str, float]:
 
 
 def measure_real(kept: Kept) -> Iterator[str]:
-    """Winners on their test rows, with as many seconds for each search of a set: 90 for telco, 45
-    for the others, judging not counted. Optuna by hand is a loop around
-    `tw.fit` with its TPE sampler; AutoGluon searches the same kind of model, draws at random, and
+    """Winners on their test rows, with 90 seconds for each search, judging not counted. Optuna by
+    hand is a loop around `tw.fit` with its TPE sampler; AutoGluon searches the same kind of model, draws at random, and
     keeps an ensemble of what it tried. Differences are those of the search on the same test rows:
     its figure minus that of the line."""
     yield head(

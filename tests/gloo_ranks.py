@@ -24,21 +24,21 @@ from trainwright.testing.strategy_conformance import CHECKS
 STRATEGIES: Mapping[str, Callable[[], Strategy]] = {
     "ddp": lambda: DataParallel(torch.device("cpu")),
     "fsdp": lambda: FullyShard(torch.device("cpu")),
+    "hsdp": lambda: FullyShard(torch.device("cpu"), 2, reshard_after_forward=False),
 }
 
-REFUSED: Mapping[str, frozenset[str]] = {
-    "ddp": frozenset(),
-    # Memory may not run out on one rank, and its sums have an order of their own. Shards are saved
-    # by tests/contracts/test_sharded_ranks.py. A rank without a part of a gradient has no largest
-    # element of it to clip by; the others read whole gradients.
-    "fsdp": frozenset(
-        {
-            *("out of memory", "exhausted memory", "order of sums"),
-            *("resume", "other ranks", "gradient layout", "shared loss"),
-            "clipping by value",
-        }
-    ),
-}
+_NOT_OF_SHARDS = frozenset(
+    {
+        *("out of memory", "exhausted memory", "order of sums"),
+        *("resume", "other ranks", "gradient layout", "shared loss"),
+        "clipping by value",
+    }
+)
+"""Memory may not run out on one rank, and its sums have an order of their own. Shards are saved by
+tests/contracts/test_sharded_ranks.py. A rank without a part of a gradient has no largest element of
+it to clip by; the others read whole gradients."""
+
+REFUSED = {"ddp": frozenset[str](), "fsdp": _NOT_OF_SHARDS, "hsdp": _NOT_OF_SHARDS}
 """Checks that a strategy is not taken through."""
 
 SECONDS = 120

@@ -106,7 +106,7 @@ SETS = (
     ),
     RealSet(
         "california",
-        45.0,
+        90.0,
         {
             "path": str(FOLDER / "california-housing" / "housing.csv"),
             "target": "median_house_value",
@@ -115,7 +115,7 @@ SETS = (
     ),
     RealSet(
         "banking77",
-        45.0,
+        90.0,
         {**_BANKING, "target": "category", "columns": {"text": {"kind": "text"}}},
         *("accuracy", "linear", LINEAR, "LR", {"C": {"low": 0.1, "high": 100.0, "scale": "log"}}),
     ),

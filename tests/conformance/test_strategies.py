@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from faults.tiers import each  # noqa: E402
+from faults.tiers import in_test  # noqa: E402
 from trainwright.core.errors import Mistake, PeerLost  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy  # noqa: E402
 from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
@@ -33,8 +33,10 @@ def test_threads(check: str, world_size: int) -> None:
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
-@pytest.mark.parametrize("world_size", each(2, [2, 3, 4]))
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+@pytest.mark.parametrize(
+    ("strategy", "world_size"),
+    in_test(3, [(one, n) for one in ("ddp", "fsdp") for n in (2, 3, 4)] + [("hsdp", 4)]),
+)
 def test_processes(strategy: str, world_size: int, tmp_path: Path) -> None:
     from gloo_ranks import REFUSED, check_all
 

@@ -70,6 +70,20 @@ def test_shards_of_which_a_rank_is_killed_train_what_one_process_trains(project:
 
 
 @pytest.mark.extended
+def test_two_replicas_of_shards_of_which_a_rank_is_killed(project: Path) -> None:
+    alone = ("--set", "training.gradient_accumulation_steps=4", *EVERYWHERE)
+    assert command("train", "small.yaml", "--run", "alone", *alone).code in (0, 3)
+    replicas = ("distributed.replicas=2", "distributed.reshard_after_forward=false", ANY_BITS)
+    four = ("train", "small.yaml", "--run", "four", *on_ranks("fsdp", 4, *replicas))
+    ran = run_ranks(*four, "--restart", "1", fault="rank3:step.done:14:kill")
+    assert ran.returncode in (0, 3), ran.stderr
+    assert "resumed   at step" in ran.stderr
+    assert difference("four", "alone") < 1e-6
+    written = {path.name for path in Path("runs/four/checkpoints").glob("*/optimizer.0*")}
+    assert len(written) == 2, "one replica writes its shards"
+
+
+@pytest.mark.extended
 def test_a_killed_rank_changes_no_bit(project: Path) -> None:
     for run, fault in (("whole", ""), ("cut", "rank1:ckpt.manifest:3:kill")):
         ran = run_ranks(
@@ -133,6 +147,15 @@ def test_an_adapter_of_an_encoder_in_shards(tmp_path: Path) -> None:
             ran = run_ranks("train", "contract.yaml", "--run", run, *ranks, *words)
             assert ran.returncode in (0, 3), ran.stderr
         assert difference("two", "alone", "adapter.safetensors") < 1e-6
+
+
+def test_replicas_are_groups_of_as_many_ranks(project: Path) -> None:
+    for strategy, number, why in (("fsdp", 3, "differ in size"), ("ddp", 4, "replicas anyway")):
+        words = on_ranks(strategy, number, "distributed.replicas=2")
+        ran = command("train", "small.yaml", *words)
+        assert ran.code == 2
+        assert why in ran.err, ran.err
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(

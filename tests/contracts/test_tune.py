@@ -37,6 +37,10 @@ tune:
     model.num_leaves: [2, 4, 8]
   trials: 6
 """
+LINEAR = (
+    *("--set", "model={kind: linear}"),
+    *("--set", "tune.over={model.penalty: {low: 0.1, high: 10.0, scale: log}}"),
+)
 RATES = """\
 tune:
   over:
@@ -170,8 +174,9 @@ def test_trials_are_pruned_and_a_killed_one_sees_the_same(stop: str, project: Pa
     assert trials_of(project / "runs/killed") == trials_of(project / "runs/whole")
 
 
-def test_a_budget_is_that_of_the_whole_study(project: Path) -> None:
-    settings = ("--set", "budget.hours=0.000001", "--set", "tune.trials=50")
+@pytest.mark.parametrize("model", [(), LINEAR], ids=["trees", "linear"])
+def test_a_budget_is_that_of_the_whole_study(model: tuple[str, ...], project: Path) -> None:
+    settings = ("--set", "budget.hours=0.000001", "--set", "tune.trials=50", *model)
     ran = command("tune", "small.yaml", "--study", "short", *settings)
     assert ran.code in (0, 3)
     assert "of 50 trials fit into the budget" in ran.err

@@ -17,6 +17,9 @@ from typing import Final, Literal, final
 CELLS_PER_THREAD = 150_000
 """Cells of the training rows from which a further thread makes trees grow faster."""
 
+FEW_ROWS = 64
+"""Rows that are predicted sooner than threads have started."""
+
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _STATISTICS = Path("/proc/stat")
@@ -131,6 +134,11 @@ def usable_cores() -> int:
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota()
     return cores if math.isinf(quota) else max(1, min(cores, int(quota)))
+
+
+def prediction_threads(rows: int) -> int:
+    """Threads to predict so many rows: one for few, which threads would wait longer for."""
+    return usable_cores() if rows > FEW_ROWS else 1
 
 
 def choose_threads(cells: int, cores: int, idle: int) -> int:

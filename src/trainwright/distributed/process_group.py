@@ -165,7 +165,9 @@ def build_strategy(section: Distributed, device: torch.device) -> Strategy:
         # Imported here: it takes a second that other strategies need not wait.
         from trainwright.distributed.sharded import FullyShard
 
-        return FullyShard(device)
+        return FullyShard(
+            device, section.replicas, reshard_after_forward=section.reshard_after_forward
+        )
     if section.model_ranks > 1:
         if section.pipeline > 1:
             from trainwright.distributed.pipeline import PipelineParallel

@@ -1,4 +1,5 @@
-"""Sharded data parallelism: each rank holds a shard of every parameter, gradient and moment."""
+"""Sharded data parallelism: each rank holds a shard of every parameter, gradient and moment, of one
+of several replicas of the model."""
 
 from __future__ import annotations
 
@@ -20,16 +21,21 @@ from trainwright.distributed.tensor_shards import local_of
 @final
 class FullyShard:
     """A rank of the default process group that trains with torch's `fully_shard` (FSDP2; Zhao et
-    al. 2023, arXiv:2304.11277; ZeRO-3: Rajbhandari et al. 2020, arXiv:1910.02054).
+    al. 2023, arXiv:2304.11277; ZeRO-3: Rajbhandari et al. 2020, arXiv:1910.02054), one of the
+    ranks of `replicas` that each have all shards: neighbouring ones.
 
-    The parameters of a block are gathered before its passes and freed after them, and its gradients
-    are summed and scattered within the backward pass. So every rank makes as many passes as the
-    others, and one whose memory has run out cannot tell them: its error ends the group.
+    The parameters of a block are gathered before its passes and freed after them (without
+    `reshard_after_forward` only after its backward pass: ZeRO-2), and its gradients are summed and
+    scattered within that. So every rank makes as many passes as the others, and one whose memory
+    has run out cannot tell them: its error ends the group.
     """
 
     passes_together = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(
+        self, device: torch.device, replicas: int = 1, *, reshard_after_forward: bool = True
+    ) -> None:
+        self._replicas, self._reshard = replicas, reshard_after_forward
         self._peers = DataParallel(device)
         self.rank, self.world_size = self._peers.rank, self._peers.world_size
         self.share = RankShare(self.rank, self.world_size, self.passes_together)
@@ -40,10 +46,12 @@ class FullyShard:
         """The model, with the weights and buffers of rank 0 and each of its parameters in shards:
         block by block, and then what is outside of them."""
         self._peers.share_weights(model)
-        size = (self.world_size,)
-        mesh = init_device_mesh(self.device.type, size, mesh_dim_names=("shard",))
+        size = (self._replicas, self.world_size // self._replicas)
+        mesh = init_device_mesh(self.device.type, size, mesh_dim_names=("replica", "shard"))
+        if self._replicas == 1:
+            mesh = mesh["shard"]
         for module in (*blocks, model):
-            fully_shard(module, mesh=mesh)
+            fully_shard(module, mesh=mesh, reshard_after_forward=self._reshard)
         for module in model.modules():
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
@@ -64,8 +72,9 @@ class FullyShard:
         return self._peers.gather(rows)
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
-        """Norm of the gradients, from that of each rank's shards."""
+        """Norm of the gradients, from that of each shard, which the first replica has all of."""
         own = norm_of_norms(norms_of([local_of(one) for one in gradients]))
         own = torch.as_tensor(own, dtype=torch.float64, device=self.device)
         with notice_lost_peers():
-            return norm_of_norms(self._peers.of_ranks(own))
+            of_ranks = self._peers.of_ranks(own)
+        return norm_of_norms(of_ranks[: self.world_size // self._replicas])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
@@ -10,6 +12,9 @@ from trainwright.contract.sections.section import settled
 from trainwright.distributed.link import BUCKET_BYTES, Link
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
+
+if TYPE_CHECKING:
+    from trainwright.model.count_network import PartSizes
 
 _NUMBER = 4
 
@@ -23,10 +28,19 @@ def exchange_seconds(contract: Contract, section: ModelSection, shape: Shape, li
     trained = family.count_parameters(section, shape) * _NUMBER
     if strategy == "ddp":
         return link.all_reduce_seconds(trained, math.ceil(trained / BUCKET_BYTES))
-    parts = family.count_parts(section, shape)
-    inside, outside = sum(parts.blocks) * _NUMBER, parts.rest * _NUMBER
-    # Blocks are gathered for each of the two passes; what is outside of them stays gathered.
-    a_pass = link.all_gather_seconds(2 * inside, 2 * len(parts.blocks))
-    a_pass += link.all_gather_seconds(outside)
-    a_pass += link.all_gather_seconds(trained, len(parts.blocks) + 1)
+    return _shard_seconds(contract, family.count_parts(section, shape), trained, link)
+
+
+def _shard_seconds(contract: Contract, parts: PartSizes, trained: int, link: Link) -> float:
+    """The same of shards: weights are gathered within a replica for each pass, or once, and their
+    gradients, of `trained` bytes, scattered within it and summed over the replicas."""
+    over, calls = contract.distributed, len(parts.blocks) + 1
+    inside = replace(link, ranks=over.shards)
+    gathers = 2 if over.reshard_after_forward else 1
+    weights = (sum(parts.blocks) + parts.rest) * _NUMBER
+    a_pass = gathers * inside.all_gather_seconds(weights, calls)
+    a_pass += inside.all_gather_seconds(trained, calls)
+    if over.replicas > 1:
+        between = replace(link, ranks=over.replicas)
+        a_pass += between.all_reduce_seconds(trained / over.shards, calls)
     return a_pass * settled(contract.training.gradient_accumulation_steps)

@@ -145,17 +145,16 @@ def _of_one_process(
     """Memory of a process that trains with others, from that of one alone."""
     if over.strategy == "single" or over.num_gpus in ("auto", 1):
         return whole
-    ranks, family = settled(over.num_gpus), network_family(section)
+    family, part = network_family(section), _divide_state(whole, over.shards)
     if over.strategy == "fsdp":
-        exchange = gathered_bytes(family.count_parts(section, shape))
-        shards = _divide_state(whole, ranks)
+        parts = family.count_parts(section, shape)
+        exchange = gathered_bytes(parts, is_kept=not over.reshard_after_forward)
         # The model is built whole, and then divided.
-        built = whole.weights - shards.gradients - shards.optimizer
-        return replace(shards, exchange=max(exchange, built))
-    part = _divide_state(whole, over.model_ranks)
+        built = whole.weights - part.gradients - part.optimizer
+        return replace(part, exchange=max(exchange, built))
     largest = family.count_largest(section, shape) * _NUMBER // over.model_ranks
     bucket = min(part.gradients, BUCKET_BYTES + largest)
-    return replace(part, exchange=bucket if ranks == 2 else 2 * bucket)
+    return replace(part, exchange=bucket if over.num_gpus == 2 else 2 * bucket)
 
 
 def _divide_state(whole: MemoryEstimate, ranks: int) -> MemoryEstimate:
@@ -168,11 +167,12 @@ def _divide_state(whole: MemoryEstimate, ranks: int) -> MemoryEstimate:
     )
 
 
-def gathered_bytes(parts: PartSizes) -> int:
-    """Most bytes that a rank holds beside its shards: the weights outside of blocks for the whole
-    step, those of a block and of the next, and the gradient of what is summed, with the copy of it
-    that is sent."""
-    return _NUMBER * (parts.rest + 2 * parts.largest + 2 * max(parts.rest, parts.largest))
+def gathered_bytes(parts: PartSizes, *, is_kept: bool = False) -> int:
+    """Most bytes that a rank holds beside its shards: the weights outside of blocks, those of a
+    block and of the next, or all if they are kept until the backward pass, and the gradient of what
+    is summed, with the copy of it that is sent."""
+    weights = sum(parts.blocks) if is_kept else 2 * parts.largest
+    return _NUMBER * (parts.rest + weights + 2 * max(parts.rest, parts.largest))
 
 
 def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:

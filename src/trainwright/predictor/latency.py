@@ -13,6 +13,7 @@ import numpy as np
 
 from trainwright.data.base.inputs import Floats, Part
 from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.row_predictor import RowPredictor
 
 BATCH_ROWS = 1000
 _WARMUP_CALLS, _FEWEST_CALLS = 3, 5
@@ -34,8 +35,8 @@ def time_predictions(
 ) -> PredictionTimes:
     """Time so many predictions of one row, one after another, and one of a batch, on rows of a
     part, after a few that are not counted; fewer, but at least five, once they have taken so many
-    seconds. A row of a table is predicted from its columns, encoding included; other rows from
-    their encoded inputs."""
+    seconds. A row of a table is predicted from its values, as a request has them, encoding
+    included; other rows from their encoded inputs."""
     assert len(part), "there are rows to predict"
     call = _call_of(predictor, part)
     for at in range(_WARMUP_CALLS):
@@ -57,7 +58,12 @@ def measure_megabytes(folder: Path) -> float:
 
 def _call_of(predictor: Predictor, part: Part) -> Callable[[int, int], object]:
     if predictor.features.reads_frames:
-        return lambda at, rows: predictor.predict_frame(part.frame.slice(at, rows))
+        single = RowPredictor(predictor)
+        return lambda at, rows: (
+            single.predict(part.frame.row(at, named=True))
+            if rows == 1
+            else predictor.predict_frame(part.frame.slice(at, rows))
+        )
     return lambda at, rows: predictor.score(part.inputs.take(np.arange(at, at + rows)))
 
 

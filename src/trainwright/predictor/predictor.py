@@ -39,6 +39,11 @@ class Predictor:
     scorer: Scorer
     calibration: Calibration = NOT_CALIBRATED
 
+    @property
+    def ranks_rows(self) -> bool:
+        """Whether a row is ranked among those of its query."""
+        return self.target.task == "ranking"
+
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C] in the order of the class names, values [N, 1], ascending
         quantiles [N, K], or of a text the negative log-likelihood (nats) of each segment, [N, 1].
@@ -125,7 +130,7 @@ class Predictor:
         given = _given_rows(rows, source)
         scores = self.score(self.features.read_new(given))
         columns = [*self.features.columns_before(given), *self.predictions(scores)]
-        if self.target.task == "ranking":
+        if self.ranks_rows:
             columns += self.target.query_columns(given.frame(), scores)
         return pl.DataFrame(columns)
 

@@ -10,6 +10,7 @@ import pytest
 from command import write_rows
 from trainwright.contract.sections.data.split import StratifiedSplit
 from trainwright.contract.sections.data.table_data import Features, TableData
+from trainwright.data.base.inputs import Inputs
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
@@ -36,13 +37,13 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 def test_single_rows_and_a_batch_are_predicted_from_their_columns(rows: Prepared) -> None:
     predictor = fit_baselines(rows).linear
     sizes: list[int] = []
-    predict = Predictor.predict_frame
+    score = Predictor.score
 
-    def counted(self: Predictor, given: object, source: str = "the rows") -> object:
-        sizes.append(len(given))  # type: ignore[arg-type]
-        return predict(self, given, source)  # type: ignore[arg-type]
+    def counted(self: Predictor, inputs: Inputs) -> object:
+        sizes.append(len(inputs))
+        return score(self, inputs)
 
-    with mock.patch.object(Predictor, "predict_frame", counted):
+    with mock.patch.object(Predictor, "score", counted):
         times = time_predictions(predictor, rows.test, 40)
     assert sizes == [1] * 43 + [len(rows.test)]
     assert len(times.row_ms) == 40

@@ -183,9 +183,10 @@ def purpose_fits(contract: Contract, written: frozenset[str]) -> Problems:
 def ranks_fit(contract: Contract, written: frozenset[str]) -> Problems:
     """Several processes, if there are some."""
     if contract.distributed != Distributed():
-        from trainwright.contract.rules.distributed_rules import check_ranks
+        from trainwright.contract.rules.distributed_rules import check_ranks, check_replicas
         from trainwright.contract.rules.division_rules import check_division
 
+        yield from check_replicas(contract.distributed)
         yield from check_ranks(contract, written)
         yield from check_division(contract, written)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.run_settings import Distributed
 from trainwright.contract.sections.training.optimizer import ByValue
 from trainwright.core.errors import Problem
 
@@ -13,6 +14,20 @@ RankStrategy = Literal["single", "ddp", "fsdp"]
 
 _BY_NUMBER = ("adamw", "adam", "lion", "sgd", "schedule_free_adamw")
 """Optimizers that update each number by itself."""
+_OWN_STATISTICS = "batch norm would keep statistics of the rows of each process"
+_TOO_EARLY = "an update inside the backward pass comes before the gradients of other processes"
+_NOISE_ALONE = "the gradient noise scale is measured by one process alone"
+
+
+def check_replicas(section: Distributed) -> Iterator[Problem]:
+    """Replicas of a model in shards are groups of as many processes."""
+    number, replicas, path = section.num_gpus, section.replicas, "distributed.replicas"
+    if replicas > 1 and section.strategy != "fsdp":
+        found = f"strategy: {section.strategy}"
+        yield Problem("ranks of ddp are replicas anyway", path=path, found=found, fix="remove it")
+    elif replicas > 1 and (number == "auto" or number % replicas):
+        expected = f"a divisor of num_gpus, {number}"
+        yield Problem("replicas differ in size", path=path, expected=expected, fix="remove it")
 
 
 def possible_strategies(contract: Contract) -> tuple[RankStrategy, ...]:
@@ -53,30 +68,18 @@ def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="single",
             fix="change it to single",
         )
-    if getattr(contract.model, "norm", "") == "batch":
-        yield Problem(
-            "batch norm would keep statistics of the rows of each process",
-            path="model.norm",
-            found="batch",
-            expected="group with several processes",
-            fix="change it to group",
-        )
-    if training.memory.update == "in_backward":
-        yield Problem(
-            "an update inside the backward pass comes before the gradients of other processes",
-            path="training.memory.update",
-            found="in_backward",
-            expected="after_backward with several processes",
-            fix="change it to after_backward",
-        )
-    if windows != "off" and windows.noise_scale != "off":
-        yield Problem(
-            "the gradient noise scale is measured by one process alone",
-            path="tracking.windows.noise_scale",
-            found=str(windows.noise_scale),
-            expected="off with several processes",
-            fix="change it to off",
-        )
+    is_batch_norm = getattr(contract.model, "norm", "") == "batch"
+    is_in_backward = training.memory.update == "in_backward"
+    noise_scale = "off" if windows == "off" else windows.noise_scale
+    for is_so, why, field, found, expected in (
+        (is_batch_norm, _OWN_STATISTICS, "model.norm", "batch", "group"),
+        (is_in_backward, _TOO_EARLY, "training.memory.update", "in_backward", "after_backward"),
+        (noise_scale != "off", _NOISE_ALONE, "tracking.windows.noise_scale", noise_scale, "off"),
+    ):
+        if is_so:
+            many = f"{expected} with several processes"
+            fix = f"change it to {expected}"
+            yield Problem(why, path=field, found=str(found), expected=many, fix=fix)
     if strategy == "fsdp":
         yield from _check_shards(contract)
     if contract.tune != "off":

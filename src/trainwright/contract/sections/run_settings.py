@@ -78,6 +78,14 @@ class Distributed(Section):
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""
 
+    replicas: Count = 1
+    """Of `fsdp`: groups of devices that hold the whole model in shards (HSDP). Weights are gathered
+    within a group, so with a group for each host gradients alone cross the slower link."""
+
+    reshard_after_forward: bool = True
+    """Of `fsdp`: free the gathered weights of a block after its forward pass too (ZeRO-3). Without,
+    they stay until its backward pass (ZeRO-2): more memory, a third fewer bytes exchanged."""
+
     tensor: Count = 1
     """Devices that divide the matrices of a `gpt` among them (Shoeybi et al. 2019,
     arXiv:1909.08053), and between its matrices the positions (Korthikanti et al. 2022,
@@ -98,6 +106,12 @@ class Distributed(Section):
     def model_ranks(self) -> int:
         """Devices among which a model is divided."""
         return self.tensor * self.pipeline
+
+    @property
+    def shards(self) -> int:
+        """Devices that share weights, gradients and moments; 1 while `num_gpus` is open."""
+        is_sharded = self.strategy == "fsdp" and self.num_gpus != "auto"
+        return self.num_gpus // self.replicas if is_sharded else self.model_ranks
 
     @property
     def data_ranks(self) -> int:

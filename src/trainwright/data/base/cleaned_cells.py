@@ -100,6 +100,13 @@ class Cleaning:
             return self._numbers(series)
         return series
 
+    @property
+    def missing_numbers(self) -> list[float]:
+        """Numbers that stand for a missing value."""
+        words = pl.Series(self.missing, dtype=pl.String)
+        numbers = words.cast(pl.Float64, strict=False)
+        return numbers.filter(numbers.is_finite()).to_list()
+
     def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Clean every column of a frame."""
         return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
@@ -133,13 +140,12 @@ class Cleaning:
     def _numbers(self, series: pl.Series) -> pl.Series:
         if series.dtype.is_float():
             series = without_nan(series)
-        words = pl.Series(self.missing, dtype=pl.String)
-        tokens = words.cast(pl.Float64, strict=False)
         numbers = series.cast(pl.Float64)
-        missing = numbers.is_in(tokens.filter(tokens.is_finite()).to_list())
+        missing = numbers.is_in(self.missing_numbers)
         if not series.dtype.is_float() and missing.any():
             # Doubles do not tell long numbers apart.
-            exact = to_labels(series).is_in(to_labels(words).to_list())
+            words = to_labels(pl.Series(self.missing, dtype=pl.String))
+            exact = to_labels(series).is_in(words.to_list())
             missing &= exact | (numbers.abs() <= LAST_WHOLE)
         return series.set(missing, None)
 

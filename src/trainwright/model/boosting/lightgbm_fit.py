@@ -14,7 +14,7 @@ from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.core.threads import usable_cores
+from trainwright.core.threads import prediction_threads, usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.boosting.boosting_callbacks import (
@@ -147,7 +147,8 @@ class Boosted:
         return np.asarray(found, np.float64).reshape(len(columns), raw_outputs, width)
 
     def _predict(self, matrix: Any) -> Floats:
-        return np.asarray(self.booster.predict(matrix, num_threads=usable_cores()), np.float64)
+        threads = prediction_threads(matrix.shape[0])
+        return np.asarray(self.booster.predict(matrix, num_threads=threads), np.float64)
 
     def write(self, folder: Path) -> None:
         """Write `model.txt`, in LightGBM's own text format, and `boosting.json`: the same bytes

@@ -15,7 +15,7 @@ from scipy.special import expit
 from trainwright.contract.sections.model.trees import CatBoost
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_json
-from trainwright.core.threads import usable_cores
+from trainwright.core.threads import prediction_threads, usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, Part, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.catboost.catboost_json import check_catboost_model
@@ -80,8 +80,9 @@ class CatBoostScorer:
         return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
     def _raw(self, inputs: Inputs) -> Floats:
+        threads = prediction_threads(len(inputs))
         found = self.trees.predict(
-            _pool(inputs), prediction_type="RawFormulaVal", thread_count=usable_cores()
+            _pool(inputs), prediction_type="RawFormulaVal", thread_count=threads
         )
         return np.asarray(found, np.float64)
 

@@ -74,7 +74,8 @@ class LibraryLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Fit; an interruption is noticed afterwards."""
-        fitted = self._family.fit(self._contract.model, job_of(self._contract, prepared))
+        with run.spent.training(run.folder.full_name):
+            fitted = self._family.fit(self._contract.model, job_of(self._contract, prepared))
         predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
