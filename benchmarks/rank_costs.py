@@ -90,7 +90,7 @@ def train(strategy: str, section: Gpt, tokens: Tensor) -> None:
 def plan_memory(contract: Contract, section: Gpt) -> tuple[int, int]:
     """Bytes of the weights, and of all that a rank holds."""
     parameters = network_family(section).count_parameters(section, WORDS)
-    return 4 * parameters, estimate_memory(contract, section, WORDS, parameters, (0, 0)).needed
+    return 4 * parameters, estimate_memory(contract, section, WORDS, parameters, (0, 0)).total
 
 
 def measure_memory(strategy: str, folder: Path) -> RankMemory:

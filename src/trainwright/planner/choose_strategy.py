@@ -77,8 +77,8 @@ def find_fitting(candidates: Candidates) -> list[RankStrategy]:
     plans = {name: one for name, one in candidates.items() if isinstance(one, Plan)}
     if not plans:
         raise next(one for one in candidates.values() if isinstance(one, ContractMistake))
-    fitting = [name for name, plan in plans.items() if _needed(plan) <= _usable(plan)]
-    return fitting or [min(plans, key=lambda name: _needed(plans[name]))]
+    fitting = [name for name, plan in plans.items() if _count_bytes(plan) <= _usable(plan)]
+    return fitting or [min(plans, key=lambda name: _count_bytes(plans[name]))]
 
 
 def time_step(plan: Plan, shape: Shape, speeds: RankSpeeds) -> StepTime:
@@ -95,7 +95,7 @@ def _choose_by_memory(
 ) -> Choice:
     usable = _usable(plans[chosen])
     needs = {
-        name: show_bytes(_needed(one)) if isinstance(one, Plan) else one.problems[0].found
+        name: show_bytes(_count_bytes(one)) if isinstance(one, Plan) else one.problems[0].found
         for name, one in candidates.items()
     }
     others = ", ".join(f"of {name} {needs[name]}" for name in candidates if name != chosen)
@@ -103,9 +103,9 @@ def _choose_by_memory(
     return Choice(STRATEGY, chosen, f"{reason}; one {others}", _numbers(plans))
 
 
-def _needed(plan: Plan) -> int:
+def _count_bytes(plan: Plan) -> int:
     assert plan.memory != "unknown", "the plan of a network whose rows are encoded"
-    return plan.memory.needed
+    return plan.memory.total
 
 
 def _usable(plan: Plan) -> float:
@@ -116,7 +116,7 @@ def _usable(plan: Plan) -> float:
 
 
 def _numbers(plans: Mapping[RankStrategy, Plan]) -> dict[str, Json]:
-    return {"bytes": {name: _needed(plan) for name, plan in plans.items()}}
+    return {"bytes": {name: _count_bytes(plan) for name, plan in plans.items()}}
 
 
 def _show(seconds: float) -> str:

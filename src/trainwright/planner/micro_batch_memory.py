@@ -80,7 +80,7 @@ class MemoryEstimate:
         return self.weights + self.gradients + self.optimizer + self.data + self.exchange
 
     @property
-    def needed(self) -> int:
+    def total(self) -> int:
         """All of it."""
         return self.fixed + self.activations
 
@@ -168,9 +168,9 @@ def _divide_state(whole: MemoryEstimate, ranks: int) -> MemoryEstimate:
 
 
 def gathered_bytes(parts: PartSizes, *, is_kept: bool = False) -> int:
-    """Most bytes that a rank holds beside its shards: the weights outside of blocks, those of a
-    block and of the next, or all if they are kept until the backward pass, and the gradient of what
-    is summed, with the copy of it that is sent."""
+    """Most bytes that a rank holds in addition to its shards: the weights outside of blocks, those
+    of a block and of the next, or all if they are kept until the backward pass, and the gradient of
+    what is summed, with the copy of it that is sent."""
     weights = sum(parts.blocks) if is_kept else 2 * parts.largest
     return _NUMBER * (parts.rest + weights + 2 * max(parts.rest, parts.largest))
 

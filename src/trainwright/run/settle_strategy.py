@@ -9,7 +9,6 @@ from functools import partial
 from trainwright.contract.rules.distributed_rules import RankStrategy, possible_strategies
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import ContractMistake
-from trainwright.core.files import Json
 from trainwright.model.input_shape import shape_of
 from trainwright.planner.choose_strategy import Candidates, RankSpeeds, choose_strategy
 from trainwright.planner.plan import Plan
@@ -33,7 +32,13 @@ def settle_strategy(request: Request, ready: Ready, stages: StageTimes, screen: 
     """
     need_ranks(ready.plan.contract)
     for folder in find_begun(request, ready):
-        return take_choice(ready, _read_choice(read_started(folder)))
+        started = read_started(folder)
+        written = started["contract"]["distributed"]["strategy"]
+        kept = Choice(STRATEGY, written, "what the run was started with")
+        for one in started["choices"]:
+            if one["path"] == STRATEGY:
+                kept = replace(kept, reason=one["reason"], measured=one.get("measured", {}))
+        return take_choice(ready, kept)
     with stages("measure"):
         measure = partial(measure_ranks, ready)
         choice = choose_strategy(plan_candidates(ready), shape_of(ready.prepared), measure)
@@ -43,7 +48,13 @@ def settle_strategy(request: Request, ready: Ready, stages: StageTimes, screen: 
 
 def plan_candidates(ready: Ready) -> Candidates:
     """Plan with each strategy that the contract may have."""
-    return {name: _plan_with(ready, name) for name in possible_strategies(ready.document.contract)}
+    candidates: dict[RankStrategy, Plan | ContractMistake] = {}
+    for name in possible_strategies(ready.document.contract):
+        try:
+            candidates[name] = take_choice(ready, Choice(STRATEGY, name, "tried")).plan
+        except ContractMistake as mistake:
+            candidates[name] = mistake
+    return candidates
 
 
 def take_choice(ready: Ready, choice: Choice) -> Ready:
@@ -70,18 +81,3 @@ def measure_ranks(ready: Ready) -> RankSpeeds:
     plan = ready.plan
     seconds = time_micro_batch(plan, build_trial(plan, ready.prepared))
     return RankSpeeds(seconds / settled(plan.contract.training.batch_size), measure_link_of_ranks())
-
-
-def _plan_with(ready: Ready, strategy: RankStrategy) -> Plan | ContractMistake:
-    try:
-        return take_choice(ready, Choice(STRATEGY, strategy, "tried")).plan
-    except ContractMistake as mistake:
-        return mistake
-
-
-def _read_choice(started: Json) -> Choice:
-    """What a run was started with."""
-    for one in started["choices"]:
-        if one["path"] == STRATEGY:
-            return Choice(STRATEGY, one["value"], one["reason"], one.get("measured", {}))
-    return Choice(STRATEGY, started["contract"]["distributed"]["strategy"], "as it was started")

@@ -1,4 +1,4 @@
-"""What `distributed.strategy: auto` stands for."""
+"""The choice of `distributed.strategy: auto`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def needed(candidates: Candidates, name: RankStrategy) -> int:
     plan = candidates[name]
     assert isinstance(plan, Plan)
     assert plan.memory != "unknown"
-    return plan.memory.needed
+    return plan.memory.total
 
 
 def never() -> RankSpeeds:
