@@ -59,7 +59,7 @@ def margin_between(run: str, smaller: str, larger: str) -> str:
 def test_memory_decides_and_a_resume_keeps_the_choice(project: Path) -> None:
     ample = run_ranks("train", "small.yaml", "--run", "ample", *AUTO)
     assert ample.returncode in (0, 3), ample.stderr
-    assert "strategy ddp: of the strategies that fit" in " ".join(ample.stderr.split())
+    assert "strategy ddp: the fastest that fits into the memory" in " ".join(ample.stderr.split())
     choice = choice_of("ample")
     assert choice["value"] == plan_of("ample")["contract"]["distributed"]["strategy"] == "ddp"
     assert choice["measured"]["bytes_per_second"] > 0

@@ -53,11 +53,9 @@ def choose_strategy(
     speeds = measure()
     times = {name: time_step(plans[name], shape, speeds) for name in fitting}
     fastest = min(fitting, key=lambda name: times[name].seconds)
-    listed = ", ".join(f"{name} {_show(one.seconds)}" for name, one in times.items())
-    reason = (
-        f"of the strategies that fit into the memory it is the fastest; a step takes {listed} on "
-        f"{speeds.link.ranks} devices, of which {_show(times[fastest].exchange)} are exchange"
-    )
+    listed = ", ".join(_describe(name, one) for name, one in times.items())
+    reason = f"the fastest that fits into the memory: on {speeds.link.ranks} devices a step takes "
+    reason += listed
     numbers: dict[str, Json] = {
         "seconds": {name: one._asdict() for name, one in times.items()},
         "row_seconds": speeds.row_seconds,
@@ -76,7 +74,7 @@ def find_fitting(candidates: Candidates) -> list[RankStrategy]:
     """
     plans = {name: one for name, one in candidates.items() if isinstance(one, Plan)}
     if not plans:
-        raise next(one for one in candidates.values() if isinstance(one, ContractMistake))
+        raise [one for one in candidates.values() if isinstance(one, ContractMistake)][-1]
     fitting = [name for name, plan in plans.items() if _count_bytes(plan) <= _usable(plan)]
     return fitting or [min(plans, key=lambda name: _count_bytes(plans[name]))]
 
@@ -117,6 +115,11 @@ def _usable(plan: Plan) -> float:
 
 def _numbers(plans: Mapping[RankStrategy, Plan]) -> dict[str, Json]:
     return {"bytes": {name: _count_bytes(plan) for name, plan in plans.items()}}
+
+
+def _describe(strategy: RankStrategy, time: StepTime) -> str:
+    exchange = f" ({_show(time.exchange)} of it exchange)" if time.exchange else ""
+    return f"{_show(time.seconds)} with {strategy}{exchange}"
 
 
 def _show(seconds: float) -> str:

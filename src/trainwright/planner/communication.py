@@ -26,9 +26,10 @@ def exchange_seconds(contract: Contract, section: ModelSection, shape: Shape, li
     if strategy == "single" or contract.distributed.model_ranks > 1:
         return 0.0
     trained = family.count_parameters(section, shape) * _NUMBER
+    packets = link.all_gather_seconds(0)
     if strategy == "ddp":
-        return link.all_reduce_seconds(trained, math.ceil(trained / BUCKET_BYTES))
-    return _shard_seconds(contract, family.count_parts(section, shape), trained, link)
+        return packets + link.all_reduce_seconds(trained, math.ceil(trained / BUCKET_BYTES))
+    return packets + _shard_seconds(contract, family.count_parts(section, shape), trained, link)
 
 
 def _shard_seconds(contract: Contract, parts: PartSizes, trained: int, link: Link) -> float:

@@ -16,7 +16,7 @@ from trainwright.planner.resolve.rank_choices import STRATEGY, take_strategy
 from trainwright.planner.resolve.training_choices import Choice
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.opening.open_folder import find_begun
-from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.prepare.prepare_run import Ready, blaming
 from trainwright.run.prepare.replan import replan
 from trainwright.run.request import Request, need_ranks
 from trainwright.run.screen import Screen, StageTimes, describe_choice
@@ -39,7 +39,7 @@ def settle_strategy(request: Request, ready: Ready, stages: StageTimes, screen: 
             if one["path"] == STRATEGY:
                 kept = replace(kept, reason=one["reason"], measured=one.get("measured", {}))
         return take_choice(ready, kept)
-    with stages("measure"):
+    with stages("measure"), blaming(ready.document.source):
         measure = partial(measure_ranks, ready)
         choice = choose_strategy(plan_candidates(ready), shape_of(ready.prepared), measure)
     screen.say(describe_choice(choice))

@@ -75,15 +75,15 @@ def test_copies_sum_their_gradients_and_shards_gather_each_block_twice(tmp_path:
     )
     counts = count(copies)
     seconds = [exchange_seconds(one, one.model, LETTERS, LINK) for one in (copies, shards)]
-    bandwidth = 4 * counts.parameters / 1e9
-    assert seconds[0] == pytest.approx(2 * 3 / 4 * bandwidth + 6e-5)
+    bandwidth, packets = 4 * counts.parameters / 1e9, 3e-5
+    assert seconds[0] == pytest.approx(2 * 3 / 4 * bandwidth + 6e-5 + packets)
     # In each of three micro-batches five blocks and the rest are gathered twice and scattered once.
-    assert seconds[1] == pytest.approx(3 * 3 * (3 / 4 * bandwidth + 6 * 3e-5))
+    assert seconds[1] == pytest.approx(3 * 3 * (3 / 4 * bandwidth + 6 * 3e-5) + packets)
     kept = contract_of(
         tmp_path, "distributed={strategy: fsdp, num_gpus: 4, reshard_after_forward: false}"
     )
     two_thirds = exchange_seconds(kept, kept.model, LETTERS, LINK)
-    assert two_thirds == pytest.approx(2 / 3 * seconds[1])
+    assert two_thirds - packets == pytest.approx(2 / 3 * (seconds[1] - packets))
 
 
 @pytest.mark.torch
@@ -94,7 +94,7 @@ def test_replicas_gather_within_and_sum_between(tmp_path: Path) -> None:
     within = 3 * (1 / 2 * bandwidth + 6 * 1e-5)
     between = 2 * (1 / 2 * bandwidth / 2 + 6 * 1e-5)
     assert exchange_seconds(shards, shards.model, LETTERS, LINK) == pytest.approx(
-        3 * (within + between)
+        3 * (within + between) + 3e-5
     )
     assert memory_of(shards).weights == 2 * count(shards).parameters
 

@@ -110,8 +110,9 @@ class Distributed(Section):
     @property
     def shards(self) -> int:
         """Devices that share weights, gradients and moments; 1 while `num_gpus` is open."""
-        is_sharded = self.strategy == "fsdp" and self.num_gpus != "auto"
-        return self.num_gpus // self.replicas if is_sharded else self.model_ranks
+        if self.strategy == "fsdp" and self.num_gpus != "auto":
+            return self.num_gpus // self.replicas
+        return self.model_ranks
 
     @property
     def data_ranks(self) -> int:

@@ -22,7 +22,8 @@ def choose_alone(contract: Contract, device: DeviceFacts, choosing: Choosing) ->
         reason = "there is one device"
     elif possible_strategies(contract) == ("single",):
         (problem, *_) = problems_of_strategy(contract, "ddp")
-        reason = f"{problem.message}: {problem.path} is {problem.found}"
+        is_setting = problem.path != STRATEGY
+        reason = problem.message + is_setting * f": {problem.path} is {problem.found}"
     else:
         return contract
     choosing.made.append(Choice(STRATEGY, "single", reason))
