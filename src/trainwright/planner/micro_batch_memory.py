@@ -148,7 +148,7 @@ def _of_one_process(
     family, part = network_family(section), _divide_state(whole, over.shards)
     if over.strategy == "fsdp":
         parts = family.count_parts(section, shape)
-        exchange = gathered_bytes(parts, is_kept=not over.reshard_after_forward)
+        exchange = count_gathered_bytes(parts, is_kept=not over.reshard_after_forward)
         # The model is built whole, and then divided.
         built = whole.weights - part.gradients - part.optimizer
         return replace(part, exchange=max(exchange, built))
@@ -167,7 +167,7 @@ def _divide_state(whole: MemoryEstimate, ranks: int) -> MemoryEstimate:
     )
 
 
-def gathered_bytes(parts: PartSizes, *, is_kept: bool = False) -> int:
+def count_gathered_bytes(parts: PartSizes, *, is_kept: bool = False) -> int:
     """Most bytes that a rank holds in addition to its shards: the weights outside of blocks, those
     of a block and of the next, or all if they are kept until the backward pass, and the gradient of
     what is summed, with the copy of it that is sent."""
