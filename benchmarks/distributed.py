@@ -5,7 +5,9 @@ step, on one thread each, over gloo. The loop by hand wraps the network in torch
 `DistributedDataParallel`, or its layers in `fully_shard`, sums the loss of both processes and clips
 nothing; ours is `fit` with the feed, the step and its packet. They take turns of some steps, in an
 order that changes, inside the same two processes; a time is the median of the turns, and what is
-shown is the ratio.
+shown is the ratio. Then the formulas of the planner: the memory by which a process grows at the
+start of the training of a GPT, and the time in which tensors are summed, from the latency and the
+bandwidth of two other sums.
 
 python benchmarks/distributed.py [--write]
 """
@@ -29,6 +31,7 @@ from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import rank_costs
 from page import goal, show_seconds, write_section
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
@@ -157,6 +160,7 @@ def main() -> None:
         share = goal(f"{ours / hand:.2f}", ours <= MOST * hand)
         lines.append(f"| `{strategy}` | {rows}, {width} | {show_seconds(hand)} | {share} |")
     table = "\n".join(lines)
+    table = f"{table}\n\n{rank_costs.table()}"
     print(table)
     if given.write:
         about = " ".join((__doc__ or "").split("\n\n")[1].splitlines())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch.distributed.fsdp import fully_shard
 
 from forked_ranks import start_ranks
 from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.distributed.sharded import FullyShard
 from trainwright.distributed.strategy import SingleProcess, norms_of
 from trainwright.engine.update.gradient_clipping import ValueLimit
 
@@ -41,6 +44,16 @@ def gradients_of(model: nn.Module) -> list[Tensor]:
     return [p.grad for p in model.parameters() if p.grad is not None]
 
 
+def count_kept() -> int:
+    """Whole weights that the strategy still holds when it has divided a model."""
+    whole = model()
+    weights = [weakref.ref(weight) for weight in whole.parameters()]
+    strategy = FullyShard(torch.device("cpu"))
+    strategy.wrap(whole, whole.children())
+    gc.collect()
+    return sum(weight() is not None for weight in weights)
+
+
 def measure(rank: int) -> dict[str, Any]:
     """What one rank finds."""
     network = sharded()
@@ -53,6 +66,7 @@ def measure(rank: int) -> dict[str, Any]:
         "tied": snapshot.values["tied"],
         "norm": float(SingleProcess().gradient_norm(gradients)),
         "with_one_of_its_own": float(SingleProcess().gradient_norm([*gradients, torch.ones(9)])),
+        "kept": count_kept(),
         "clipped": ValueLimit(largest * (1 - CALM)).clip(gradients, math.inf),
     }
 

@@ -61,6 +61,8 @@ def check_contract(
         say("begins", f"at {describe_start(ready.plan.to_json())}")
     for number, choice in enumerate(_of_interest(ready)):
         say("" if number else "decided", f"{choice.path} = {choice.value} ({choice.reason})")
+    for line in _open_strategy(ready):
+        say("", line)
     for path in ready.plan.open_paths:
         say("", f"{path} = auto (measured when a run starts)")
     for number, line in enumerate(_audit_lines(found.audited, every=every)):
@@ -109,6 +111,23 @@ def _of_interest(ready: Ready) -> list[Choice]:
     whole = not ready.plan.contract.model.is_loop_trained
     unused = {f"data.{name}" for name in DELIVERY} if whole else set()
     return [choice for choice in ready.plan.choices if choice.path not in unused]
+
+
+def _open_strategy(ready: Ready) -> list[str]:
+    """What is left to the start of a run of several processes.
+
+    Raises:
+        ContractMistake: the model fits into no device, however it is divided.
+    """
+    if ready.plan.contract.distributed.strategy != "auto":
+        return []
+    # Imported here: few contracts leave it open.
+    from trainwright.planner.choose_strategy import find_fitting
+    from trainwright.run.settle_strategy import plan_candidates
+
+    *others, last = find_fitting(plan_candidates(ready))
+    names = f"{', '.join(others)} or {last}" if others else last
+    return [f"distributed.strategy = auto ({names}: measured when a run starts)"]
 
 
 def _again(request: Request) -> list[str]:

@@ -170,3 +170,8 @@ def is_rank() -> bool:
 def world_size() -> int:
     """Processes that train together: those that were started for it, else this one."""
     return int(os.environ["WORLD_SIZE"]) if is_rank() else 1
+
+
+def ranks_here() -> int:
+    """Those of them on this machine, as torchrun says."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_rank() else 1

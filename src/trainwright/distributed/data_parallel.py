@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from trainwright.core.errors import PeerLost
+from trainwright.distributed.link import BUCKET_BYTES
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.rank_watch import describe_lost_peer, wait_for_peers
 from trainwright.distributed.strategy import (
@@ -24,9 +25,6 @@ from trainwright.distributed.tensor_shards import local_of
 LIMIT = timedelta(hours=2)
 """How long a rank waits for another in one call, such as while that one compiles its kernels; a
 frozen one is noticed by `RankWatch`."""
-
-_BUCKET_BYTES = 25 * 2**20
-"""Gradients that are summed by one call, as in torch's own data parallelism."""
 
 
 @final
@@ -54,14 +52,18 @@ class DataParallel:
 
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights and buffers of rank 0."""
-        refuse_batch_norm(model, self.world_size)
+        self.share_weights(model)
         self._parameters = list(model.parameters())
+        return model
+
+    def share_weights(self, model: nn.Module) -> None:
+        """Give the model the weights and buffers of rank 0."""
+        refuse_batch_norm(model, self.world_size)
         with notice_lost_peers(), torch.no_grad():
-            for tensor in (*self._parameters, *model.buffers()):
+            for tensor in (*model.parameters(), *model.buffers()):
                 values = tensor.detach().contiguous()
                 distributed.broadcast(values, src=0)
                 tensor.copy_(values)
-        return model
 
     def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
         """Gradients accumulate here; `reduce` sums them."""
@@ -129,13 +131,13 @@ def sum_gradients(
         sizes = [gradient.numel() for gradient in bucket]
         rest = -sum(sizes) % ranks
         flat = torch.cat([*map(Tensor.flatten, bucket), bucket[0].new_zeros(rest)])
-        _sum_in_order(flat, ranks, group)
+        sum_in_order(flat, ranks, group)
         parts = torch.split(flat, [*sizes, rest])
         for gradient, part in zip(bucket, parts, strict=False):
             gradient.copy_(part.view(gradient.shape))
 
 
-def _sum_in_order(values: Tensor, ranks: int, group: distributed.ProcessGroup | None) -> None:
+def sum_in_order(values: Tensor, ranks: int, group: distributed.ProcessGroup | None = None) -> None:
     """Sum `values` over the ranks, in place, in their order: as one process adds one gradient to
     the other. An all-reduce may add them in any order, which makes no difference to two. Their
     number is a multiple of the ranks."""
@@ -152,11 +154,11 @@ def _sum_in_order(values: Tensor, ranks: int, group: distributed.ProcessGroup | 
 
 
 def _buckets_of(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbouring gradients of one type, of about `_BUCKET_BYTES` together."""
+    """Neighbouring gradients of one type, of about `BUCKET_BYTES` together."""
     bucket: list[Tensor] = []
     for gradient in gradients:
         size = sum(one.nbytes for one in bucket)
-        if bucket and (size >= _BUCKET_BYTES or bucket[0].dtype != gradient.dtype):
+        if bucket and (size >= BUCKET_BYTES or bucket[0].dtype != gradient.dtype):
             yield bucket
             bucket = []
         bucket.append(gradient)

@@ -70,7 +70,7 @@ class ModelParallel:
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:  # noqa: ARG002
         """The model, with the weights of rank 0, of which this rank keeps its part."""
         assert isinstance(model, Divisible), "the rules refuse other models"
-        self._everyone.wrap(model)
+        self._everyone.share_weights(model)
         with notice_lost_peers():
             self._divide(model)
         self._parameters = list(model.parameters())

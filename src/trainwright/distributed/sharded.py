@@ -45,7 +45,7 @@ class FullyShard:
     def wrap(self, model: nn.Module, blocks: Iterable[nn.Module] = ()) -> nn.Module:
         """The model, with the weights and buffers of rank 0 and each of its parameters in shards:
         block by block, and then what is outside of them."""
-        self._peers.wrap(model)
+        self._peers.share_weights(model)
         size = (self._replicas, self.world_size // self._replicas)
         mesh = init_device_mesh(self.device.type, size, mesh_dim_names=("replica", "shard"))
         if self._replicas == 1:
@@ -64,7 +64,8 @@ class FullyShard:
 
     def reduce(self, packet: Packet) -> Packet:
         """Combine the packets: the gradients are sums already."""
-        return self._peers.reduce(packet)
+        with notice_lost_peers():
+            return self._peers.exchange(packet, 0)[0]
 
     def gather(self, rows: Tensor) -> Tensor:
         """The rows of all ranks."""

@@ -4,7 +4,7 @@ meta tensors: shapes without data. Needs torch."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -49,6 +49,18 @@ class Builder(Protocol):
 
     def build_empty(self, section: Any, shape: Shape, /) -> nn.Module:
         """The same, whose weights are of no account."""
+        ...
+
+
+class BlockBuilder(Protocol):
+    """Builds a network of blocks, as `NetworkFamily` does."""
+
+    def build(self, section: Any, shape: Shape, /) -> nn.Module:
+        """Network for data of this shape."""
+        ...
+
+    def blocks(self, network: nn.Module, /) -> Iterable[nn.Module]:
+        """Its blocks; none for a network without."""
         ...
 
 
@@ -114,6 +126,32 @@ def _count_on(
         (more - few) // _ROWS,
         math.ceil((kept - fewer) / _ROWS / _NUMBER_BYTES),
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PartSizes:
+    """Parameters of each block of a network, and those outside of them; trained or not."""
+
+    blocks: tuple[int, ...]
+    rest: int
+
+    @property
+    def largest(self) -> int:
+        """Those of the largest block."""
+        return max(self.blocks, default=0)
+
+
+@lru_cache(maxsize=8)
+def count_parts(family: BlockBuilder, section: ModelSection, shape: Shape) -> PartSizes:
+    """Sizes of the parts that a sharded network gathers one by one. A parameter of several blocks
+    counts in each."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network = family.build(section, shape)
+    blocks = [tuple(block.parameters()) for block in family.blocks(network)]
+    inside = {id(one) for block in blocks for one in block}
+    rest = sum(one.numel() for one in network.parameters() if id(one) not in inside)
+    return PartSizes(tuple(sum(one.numel() for one in block) for block in blocks), rest)
 
 
 def takes_one_row(family: Builder, section: ModelSection, shape: Shape) -> bool:

@@ -20,7 +20,7 @@ from trainwright.model.input_shape import Shape
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from trainwright.model.count_network import NetworkCounts
+    from trainwright.model.count_network import NetworkCounts, PartSizes
 
 S = TypeVar("S", bound=ModelSection)
 MemoryFormat = Literal["contiguous", "channels_last"]
@@ -272,6 +272,12 @@ class NetworkFamily(Family[S]):
     def count_largest(self, section: S, shape: Shape) -> int:
         """Elements of the largest trainable tensor."""
         return self._counts(section, shape).largest
+
+    def count_parts(self, section: S, shape: Shape) -> PartSizes:
+        """Parameters of each block and of the rest, those of a frozen base included."""
+        from trainwright.model.count_network import count_parts
+
+        return count_parts(self, section, shape)
 
     def count_frozen(self, section: S, shape: Shape) -> int:
         """Parameters of the base beside an adapter, which are not trained; 0 without one."""

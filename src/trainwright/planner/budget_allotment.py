@@ -126,7 +126,8 @@ class EndingDelay:
 class Speeds:
     """Measured seconds: `spent` so far, `start` of a training before its steps, of a `step` (of
     boosting a tree), a `save`, and per row validated and judged; `judging` is what follows the
-    training regardless of the rows. `load` is the `MachineLoad` meanwhile."""
+    training regardless of the rows. `load` is the `MachineLoad` meanwhile, `exchange` the part of a
+    step in which processes exchange tensors."""
 
     spent: float
     step: float
@@ -136,6 +137,7 @@ class Speeds:
     judged_row: float = 0.0
     judging: float = 0.0
     load: float = 1.0
+    exchange: float = 0.0
 
 
 @final

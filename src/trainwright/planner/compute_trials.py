@@ -141,6 +141,14 @@ def measure_determinism(plan: Plan, trial: ComputeTrial) -> Plan:
     )
 
 
+def time_micro_batch(plan: Plan, trial: ComputeTrial) -> float:
+    """Wall seconds of the passes of a micro-batch, in the first setting that the plan allows; 0 if
+    they fail, as the training will then."""
+    (setting, *_) = _settings(plan.contract.training, is_accurate=False)
+    timing = trial.time([setting])[setting]
+    return 0.0 if isinstance(timing, Failed) else timing.wall_seconds
+
+
 def take_choices(training: Training, choices: Sequence[Choice]) -> Training:
     """The section with the chosen precision and kernels."""
     values = {choice.path: choice.value for choice in choices}

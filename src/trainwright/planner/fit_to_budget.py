@@ -238,7 +238,7 @@ def _shortened(
     plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
     """Effect on a length that the contract leaves open."""
-    one = f"{_unit(plan)} takes {_precise(speeds.step)}"
+    one = f"{_unit(plan)} takes {_show_step(speeds)}"
     text = f"{_length(plan, share.steps)} of {_length(plan, asked.steps)} fit ({one})"
     rate = planned.get("learning_rate_at_end")
     if isinstance(rate, float):
@@ -250,7 +250,7 @@ def _too_long(
     plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
     """Effect on a length that the contract sets, and what to write instead."""
-    one = f"{_unit(plan)} takes {_precise(speeds.step)}"
+    one = f"{_unit(plan)} takes {_show_step(speeds)}"
     text = f"only {_length(plan, share.steps)} of {_length(plan, asked.steps)} fit ({one}"
     warmup = _warmup(plan)
     if warmup > share.steps:
@@ -286,6 +286,11 @@ def _length(plan: Plan, steps: int) -> str:
     if traits.rounds:
         return many(steps, traits.unit)
     return f"{many(steps, 'step')} ({steps / plan.estimate.steps_per_epoch:.3g} epochs)"
+
+
+def _show_step(speeds: Speeds) -> str:
+    exchange = f", {_precise(speeds.exchange)} of it exchange" if speeds.exchange else ""
+    return f"{_precise(speeds.step)}{exchange}"
 
 
 def _precise(seconds: float) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import assert_never, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.run_settings import Distributed
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.sections.training.optimizer import (
@@ -24,9 +25,13 @@ from trainwright.contract.sections.training.optimizer import (
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
+from trainwright.distributed.link import BUCKET_BYTES
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
 from trainwright.planner.resolve.training_choices import Choice
+
+if TYPE_CHECKING:
+    from trainwright.model.count_network import PartSizes
 
 _NUMBER = 4
 
@@ -51,13 +56,14 @@ def state_bytes(section: AnyOptimizer) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Device memory of a training in bytes, in fp32 and without the savings of `training.memory` on
-    gradients and activations: an upper bound for bf16 and for activation checkpointing. `optimizer`
-    is that of one part if its state is offloaded.
+    """Device memory of a training in bytes, of one of its processes, in fp32 and without the
+    savings of `training.memory` on gradients and activations: an upper bound for bf16 and for
+    activation checkpointing. `optimizer` is that of one part if its state is offloaded.
 
     `activations` are those of a micro-batch, `data` the encoded rows, `device` the total device
-    memory, 0 if unknown. Kernel workspaces, allocator fragmentation and a GPU's context are not
-    included.
+    memory, 0 if unknown, `exchange` what a process holds of weights and gradients while it
+    exchanges them with others. Kernel workspaces, allocator fragmentation and a GPU's context are
+    not included.
     """
 
     weights: int
@@ -66,11 +72,17 @@ class MemoryEstimate:
     activations: int
     data: int
     device: int
+    exchange: int = 0
 
     @property
     def fixed(self) -> int:
         """Memory independent of the micro-batch."""
-        return self.weights + self.gradients + self.optimizer + self.data
+        return self.weights + self.gradients + self.optimizer + self.data + self.exchange
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.fixed + self.activations
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -81,6 +93,7 @@ class MemoryEstimate:
             "activations": self.activations,
             "data": self.data,
             "device": self.device,
+            "exchange": self.exchange,
         }
 
 
@@ -115,7 +128,7 @@ def estimate_memory(
     if training.memory.head_loss == "fused":
         kept -= family.count_logits(section, shape)
     means = 0 if training.average == "off" else parameters * _NUMBER
-    return MemoryEstimate(
+    whole = MemoryEstimate(
         weights=parameters * _NUMBER + family.frozen_bytes(section, shape) + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
@@ -123,6 +136,43 @@ def estimate_memory(
         data=data,
         device=device,
     )
+    return _of_one_process(whole, contract.distributed, section, shape)
+
+
+def _of_one_process(
+    whole: MemoryEstimate, over: Distributed, section: ModelSection, shape: Shape
+) -> MemoryEstimate:
+    """Memory of a process that trains with others, from that of one alone."""
+    if over.strategy == "single" or over.num_gpus in ("auto", 1):
+        return whole
+    family, part = network_family(section), _divide_state(whole, over.shards)
+    if over.strategy == "fsdp":
+        parts = family.count_parts(section, shape)
+        exchange = count_gathered_bytes(parts, is_kept=not over.reshard_after_forward)
+        # The model is built whole, and then divided.
+        built = whole.weights - part.gradients - part.optimizer
+        return replace(part, exchange=max(exchange, built))
+    largest = family.count_largest(section, shape) * _NUMBER // over.model_ranks
+    bucket = min(part.gradients, BUCKET_BYTES + largest)
+    return replace(part, exchange=bucket if over.num_gpus == 2 else 2 * bucket)
+
+
+def _divide_state(whole: MemoryEstimate, ranks: int) -> MemoryEstimate:
+    """Weights, gradients and optimizer state of one of `ranks`."""
+    return replace(
+        whole,
+        weights=-(-whole.weights // ranks),
+        gradients=-(-whole.gradients // ranks),
+        optimizer=-(-whole.optimizer // ranks),
+    )
+
+
+def count_gathered_bytes(parts: PartSizes, *, is_kept: bool = False) -> int:
+    """Most bytes that a rank holds in addition to its shards: the weights outside of blocks, those
+    of a block and of the next, or all if they are kept until the backward pass, and the gradient of
+    what is summed, with the copy of it that is sent."""
+    weights = sum(parts.blocks) if is_kept else 2 * parts.largest
+    return _NUMBER * (parts.rest + weights + 2 * max(parts.rest, parts.largest))
 
 
 def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
@@ -132,15 +182,17 @@ def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
         ContractMistake: weights, gradients and optimizer state alone exceed the device memory.
     """
     in_backward = contract.training.memory.update == "in_backward"
-    needed = estimate.weights + estimate.optimizer + (0 if in_backward else estimate.gradients)
+    needed = estimate.weights + estimate.optimizer + estimate.exchange
+    needed += 0 if in_backward else estimate.gradients
     if estimate.device and needed > estimate.device:
+        shards = "strategy: fsdp, " if contract.distributed.strategy == "ddp" else ""
         raise ContractMistake(
             Problem(
                 "the model does not fit into the memory of this machine",
                 path="model",
                 found=f"{show_bytes(needed)} of weights, gradients and optimizer state",
                 expected=f"at most {show_bytes(estimate.device)}",
-                fix="take fewer or narrower layers, or another machine",
+                fix=f"take fewer or narrower layers, {shards}or another machine",
             )
         )
 

@@ -131,7 +131,8 @@ class Plan:
         held = (self.estimate.memory_bytes, device.memory_bytes)
         count = network_family(model).count_parameters(model, shape)
         memory = estimate_memory(self.contract, model, shape, count, held, longest)
-        check_fits(self.contract, memory)
+        if self.contract.distributed.strategy != "auto":
+            check_fits(self.contract, memory)
         contract, choices = fit_micro_batch(self.contract, self.choices, memory)
         memory = estimate_memory(contract, model, shape, count, held, longest)
         fitted = replace(self, contract=contract, choices=choices, memory=memory)

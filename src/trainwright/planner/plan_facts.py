@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.core.files import Json
-from trainwright.core.process import is_rank, loading, memory_bytes, world_size
+from trainwright.core.process import is_rank, loading, memory_bytes, ranks_here, world_size
 from trainwright.core.threads import limit_libraries, usable_cores
 from trainwright.data.read_table import DataFacts
 from trainwright.model.family import LearningTask
@@ -35,10 +35,10 @@ SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
 @final
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Device for training a network. `memory_bytes` is that of the GPU, or of the machine or
-    container, which is the same at each start; 0 if not queried; `cores` are those available to
-    this process, `threads` those torch uses, on which the bits of a network depend, or the most of
-    a library. `ranks` are the processes that train together. `can_compile`:
+    """Device for training a network. `memory_bytes` is that of the GPU, or a rank's share of that
+    of the machine or container, the same at each start; 0 if not queried; `cores` are those
+    available to this process, `threads` those torch uses, on which the bits of a network depend, or
+    the most of a library. `ranks` are the processes that train together. `can_compile`:
     torch.compile has its backend, a C++ compiler for a CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
@@ -83,7 +83,7 @@ def read_device(for_network: bool) -> DeviceFacts:
         return DeviceFacts(
             has_bf16=_cpu_has_bf16(),
             can_compile=_has_cpp_compiler(),
-            memory_bytes=memory_bytes(),
+            memory_bytes=memory_bytes() // ranks_here(),
             cores=cores,
             threads=threads,
             ranks=ranks,

@@ -59,6 +59,11 @@ def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -
     Raises:
         Mistake: there is no run to resume.
     """
+    if ready.plan.contract.distributed.strategy == "auto":
+        # Imported here: few contracts leave it open.
+        from trainwright.run.settle_strategy import settle_strategy
+
+        ready = settle_strategy(request, ready, stages, screen)
     ready = _settle_compute(request, ready, stages, screen)
     return _with_endings(request, _settle_workers(request, ready, stages, screen))
 

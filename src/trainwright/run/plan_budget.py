@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import BaseModel
 
 from trainwright.contract.reading.read_contract import placed
-from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
@@ -20,7 +19,7 @@ from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
 from trainwright.evaluation.baselines.fit_baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.model.input_shape import longest_sample, shape_of
+from trainwright.model.input_shape import shape_of
 from trainwright.planner.budget_allotment import (
     ENDING_SECONDS,
     LEAST_JUDGED,
@@ -38,8 +37,8 @@ from trainwright.planner.fit_to_budget import (
     fit_into_budget,
     is_shared_out,
 )
-from trainwright.planner.plan import plan
 from trainwright.planner.resolve.compute_choices import WORKERS
+from trainwright.planner.resolve.rank_choices import STRATEGY
 from trainwright.planner.resolve.training_choices import Choice
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
@@ -48,6 +47,7 @@ from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.measured_choices import Beforehand, as_started
 from trainwright.run.opening.open_folder import find_begun
 from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.prepare.replan import replan
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, labelled
 from trainwright.run.trial.tree_times import StepTimes, time_library, time_trees
@@ -184,7 +184,8 @@ def _speeds(ready: Ready, times: StepTimes, baselines: Baselines, fitting: float
     beside_row = (time.perf_counter() - started) / max(1, len(times.part))
     judging = _time_judging(ready, times, beside)
     grows = bool(contract.model.traits.rounds)
-    step = times.step + (times.score_row * tests if grows else 0.0)
+    exchange = _time_exchange(ready)
+    step = times.step + exchange + (times.score_row * tests if grows else 0.0)
     is_linear = contract.model.traits.is_linear
     score_row = 0.0 if grows else times.score_row
     return Speeds(
@@ -195,7 +196,22 @@ def _speeds(ready: Ready, times: StepTimes, baselines: Baselines, fitting: float
         validation_row=times.validation_row,
         judged_row=score_row + beside_row + judging / max(1, tests),
         judging=folds * fitting,
+        exchange=exchange,
     )
+
+
+def _time_exchange(ready: Ready) -> float:
+    """Seconds in which the ranks exchange tensors in a step, which are not in what one of them
+    measures alone."""
+    contract = ready.plan.contract
+    if contract.distributed.strategy == "single" or not contract.model.is_loop_trained:
+        return 0.0
+    # Imported here: most runs have one process.
+    from trainwright.planner.communication import exchange_seconds
+    from trainwright.run.ranks.follow import measure_link_of_ranks
+
+    shape = shape_of(ready.prepared)
+    return exchange_seconds(contract, contract.model, shape, measure_link_of_ranks())
 
 
 def _time_judging(ready: Ready, times: StepTimes, beside: Mapping[str, Any]) -> float:
@@ -256,18 +272,14 @@ def _with_settings(ready: Ready, settings: Mapping[str, Json]) -> Ready:
     contract = document.contract
     for path, value in settings.items():
         contract = _with_value(contract, path, value)
-    if problems := problems_of_rules(contract, document.written):
-        raise ContractMistake(placed(problems, document.source))
-    decided = plan(replace(document, contract=contract), ready.raw.facts, ready.device)
-    decided = decided.with_shape(
-        shape_of(ready.prepared), ready.device, longest_sample(ready.prepared)
-    )
+    decided = replan(ready, contract)
     if contract.model.is_loop_trained:
         decided = as_started(decided, document.contract, before.to_json())
+    measured = [choice for choice in before.choices if choice.path == STRATEGY]
     if decided.contract.data.num_workers == "auto":
         decided = decided.with_workers(next(c for c in before.choices if c.path == WORKERS))
     said = tuple(Choice(path, value, BY_BUDGET) for path, value in settings.items())
-    return replace(ready, plan=replace(decided, choices=(*decided.choices, *said)))
+    return replace(ready, plan=replace(decided, choices=(*decided.choices, *measured, *said)))
 
 
 def _with_value(section: S, path: str, value: Json) -> S:

@@ -46,3 +46,7 @@ def test_every_rank_sees_that_a_number_of_one_shard_was_clipped(
     found: list[dict[str, Any]],
 ) -> None:
     assert [one["clipped"] for one in found] == [1.0, 1.0]
+
+
+def test_no_rank_keeps_the_whole_weights(found: list[dict[str, Any]]) -> None:
+    assert [one["kept"] for one in found] == [0, 0]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.run_settings import Distributed
 from trainwright.contract.sections.training.optimizer import ByValue
 from trainwright.core.errors import Problem
+
+RankStrategy = Literal["single", "ddp", "fsdp"]
 
 _BY_NUMBER = ("adamw", "adam", "lion", "sgd", "schedule_free_adamw")
 """Optimizers that update each number by itself."""
@@ -27,11 +30,27 @@ def check_replicas(section: Distributed) -> Iterator[Problem]:
         yield Problem("replicas differ in size", path=path, expected=expected, fix="remove it")
 
 
+def possible_strategies(contract: Contract) -> tuple[RankStrategy, ...]:
+    """What `strategy: auto` may choose, the simplest first."""
+    if not contract.model.is_loop_trained:
+        return ("single",)
+    several: tuple[RankStrategy, ...] = ("ddp", "fsdp")
+    return ("single", *(name for name in several if not any(problems_of_strategy(contract, name))))
+
+
+def problems_of_strategy(contract: Contract, strategy: RankStrategy) -> Iterator[Problem]:
+    """What would be refused with this strategy."""
+    section = contract.distributed.model_copy(update={"strategy": strategy})
+    return check_ranks(contract.model_copy(update={"distributed": section}), frozenset())
+
+
 def check_ranks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Several processes train one network by steps that all of them make, or the trees of
     XGBoost."""
     section, training, windows = contract.distributed, contract.training, contract.tracking.windows
     path, strategy = "distributed.strategy", section.strategy
+    if strategy == "auto":
+        return
     if strategy == "single":
         if section.num_gpus not in ("auto", 1):
             yield Problem(

@@ -66,13 +66,15 @@ class Distributed(Section):
     with N times their `gradient_accumulation_steps`. Of `kind: xgboost` each takes a part of the
     rows (`ddp`), on its CPU."""
 
-    strategy: Literal["single", "ddp", "fsdp"] = "single"
+    strategy: Auto | Literal["single", "ddp", "fsdp"] = "single"
     """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: each device holds a
-    shard of every weight, gradient and moment, and gathers a block when it needs it."""
+    shard of every weight, gradient and moment, and gathers a block when it needs it. `auto`: the
+    fastest of those that the memory of a device allows, chosen when a run starts and kept when it
+    goes on."""
 
     num_gpus: Auto | Count = "auto"
     """Devices: GPUs, or processes on a machine without one. `auto`: the GPUs of this machine; one
-    with `strategy: single`."""
+    with `strategy: single`. With `strategy: auto` as many at most."""
 
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""
@@ -105,6 +107,13 @@ class Distributed(Section):
     def model_ranks(self) -> int:
         """Devices among which a model is divided."""
         return self.tensor * self.pipeline
+
+    @property
+    def shards(self) -> int:
+        """Devices that share weights, gradients and moments; 1 while `num_gpus` is open."""
+        if self.strategy == "fsdp" and self.num_gpus != "auto":
+            return self.num_gpus // self.replicas
+        return self.model_ranks
 
     @property
     def data_ranks(self) -> int:

@@ -75,10 +75,16 @@ def decide(
 
     The width of embeddings stays `auto`: it is a rule for each column. So do the threads, whose
     number is the machine's, the column types, which are in the data's facts, and `data.positive`
-    unless there are two classes. Precision and kernels of a network are resolved once its size is
+    unless there are two classes. `distributed.strategy` is measured where there are several
+    processes. Precision and kernels of a network are resolved once its size is
     known: `decide_compute`.
     """
     choosing = Choosing()
+    if contract.distributed.strategy == "auto":
+        # Imported here: few contracts leave it open.
+        from trainwright.planner.resolve.rank_choices import choose_alone
+
+        contract = choose_alone(contract, device, choosing)
     contract = _choose_calibration(_task(contract, facts, choosing), choosing)
     update = {
         "metric": _metric(contract, facts, choosing),

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import final
 
+import torch
+
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Interrupted, PeerLost
@@ -20,6 +22,8 @@ from trainwright.core.progress import StopFlag
 from trainwright.core.threads import own_threads, thread_limit, usable_cores
 from trainwright.data.mapped_values import open_values, write_values
 from trainwright.data.types import Prepared
+from trainwright.distributed.link import Link
+from trainwright.distributed.measure_link import measure_link
 from trainwright.distributed.process_group import ProcessGroup, find_group
 from trainwright.engine.loop import fit
 from trainwright.model.families import library_family
@@ -101,6 +105,14 @@ def share_trees(
         yield _share_job(job, group, tracker)
 
 
+def measure_link_of_ranks() -> Link:
+    """The link between the ranks, which all of them measure now."""
+    group = find_group()
+    assert group != "none", "a process alone sends nothing"
+    group.tell({"measure": "link"})
+    return measure_link(_find_device())
+
+
 def follow(group: ProcessGroup) -> None:
     """Make the trainings that the first rank tells, until it ends.
 
@@ -111,6 +123,9 @@ def follow(group: ProcessGroup) -> None:
     is_interrupted = False
     with stop_on_signals(flag):
         while (order := group.next_order()) is not None:
+            if "measure" in order:
+                measure_link(_find_device())
+                continue
             training: RankTraining = open_values(Path(order["rows"]))
             log = training.run / "ranks" / f"{group.rank}.log"
             _log_to(log)
@@ -128,6 +143,10 @@ def follow(group: ProcessGroup) -> None:
                 return
     if is_interrupted:
         raise Interrupted("stopped with the other ranks")
+
+
+def _find_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _train(

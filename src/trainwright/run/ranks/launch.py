@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.reading.read_contract import ContractText, read_contract
+from trainwright.contract.rules.distributed_rules import possible_strategies
 from trainwright.core.errors import Interrupted, Mistake, PeerLost, Problem
 from trainwright.core.files import read_json, write_json
 from trainwright.core.lazy_imports import need_torch
@@ -35,19 +36,23 @@ def count_ranks(contract: Path | ContractText, overrides: Sequence[str]) -> int:
     Raises:
         Mistake: in the contract; or it leaves their number open where there are no GPUs.
     """
-    section = read_contract(contract, overrides).contract.distributed
+    document = read_contract(contract, overrides).contract
+    section = document.distributed
     if section.strategy == "single":
         return 1
     need_torch("distributed.strategy", "a training by several processes")
     join_slurm_step()
     if is_rank():
         return world_size()
+    is_open = section.strategy == "auto"
+    if is_open and possible_strategies(document) == ("single",):
+        return 1
     if section.num_gpus != "auto":
         return section.num_gpus
     import torch
 
-    if ranks := torch.cuda.device_count():
-        return ranks
+    if (ranks := torch.cuda.device_count()) or is_open:
+        return max(1, ranks)
     raise Mistake(
         Problem(
             "this machine has no GPU, so the number of processes has to be written",
