@@ -5,9 +5,11 @@ step, on one thread each, over gloo. The loop by hand wraps the network in torch
 `DistributedDataParallel`, or its layers in `fully_shard`, sums the loss of both processes and clips
 nothing; ours is `fit` with the feed, the step and its packet. They take turns of some steps, in an
 order that changes, inside the same two processes; a time is the median of the turns, and what is
-shown is the ratio. Then the formulas of the planner: the memory by which a process grows at the
-start of the training of a GPT, and the time in which tensors are summed, from the latency and the
-bandwidth of two other sums.
+shown is the ratio. Where they are installed (`make peers`, then with the Python of .venv-peers),
+accelerate and Lightning take turns too, with their `ddp`, and the loss is summed as each does it;
+what Lightning does before and after the steps of a turn is not counted. Then the formulas of the
+planner: the memory by which a process grows at the start of the training of a GPT, and the time in
+which tensors are summed, from the latency and the bandwidth of two other sums.
 
 python benchmarks/distributed.py [--write]
 """
@@ -22,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import rank_costs
 from page import goal, show_seconds, write_section
+from rank_peers import Turn, find_peers
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.distributed.data_parallel import DataParallel
@@ -74,16 +76,15 @@ def wrap_by_hand(strategy: str, network: nn.Sequential) -> nn.Module:
     return network
 
 
-def train_by_hand(
-    strategy: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int
-) -> Callable[[], None]:
+def train_by_hand(strategy: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int) -> Turn:
     """A turn of the loop by hand."""
     model = wrap_by_hand(strategy, make_network(width))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     rank, at = distributed.get_rank(), 0
 
-    def turn() -> None:
+    def turn() -> float:
         nonlocal at
+        started = time.perf_counter()
         for _ in range(steps):
             start = (at * 2 + rank) * rows % (ROWS - rows)
             at += 1
@@ -94,13 +95,12 @@ def train_by_hand(
             total = loss.detach()
             distributed.all_reduce(total)
             total.item()
+        return (time.perf_counter() - started) / steps
 
     return turn
 
 
-def train_ours(
-    name: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int
-) -> Callable[[], None]:
+def train_ours(name: str, x: Tensor, y: Tensor, rows: int, width: int, steps: int) -> Turn:
     """A turn of ours."""
     device, network = torch.device("cpu"), make_network(width)
     strategy = DataParallel(device) if name == "ddp" else FullyShard(device)
@@ -109,8 +109,10 @@ def train_ours(
     feed = Feed([x, y], rows, share=strategy.share)
     step = OptimizerStep(model, squares, optimizer, strategy=strategy).drawing_by(0)
 
-    def turn() -> None:
+    def turn() -> float:
+        started = time.perf_counter()
         fit(Job(model=model, feed=feed, step=step, stop_rules=(StepLimit(steps),)))
+        return (time.perf_counter() - started) / steps
 
     return turn
 
@@ -127,14 +129,16 @@ def measure(folder: Path) -> None:
             "hand": train_by_hand(strategy, x, y, rows, width, steps),
             "ours": train_ours(strategy, x, y, rows, width, steps),
         }
+        if strategy == "ddp":
+            for peer, build in find_peers().items():
+                turns[peer] = build(make_network(width), x, y, rows, steps)
         times: dict[str, list[float]] = {who: [] for who in turns}
         for number in range(TURNS + 1):
             for who in list(turns)[:: 1 if number % 2 else -1]:
                 distributed.barrier()
-                started = time.perf_counter()
-                turns[who]()
+                seconds = turns[who]()
                 if number:
-                    times[who].append((time.perf_counter() - started) / steps)
+                    times[who].append(seconds)
         found[f"{strategy} {name}"] = {
             who: statistics.median(values) for who, values in times.items()
         }
@@ -154,11 +158,20 @@ def main() -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "RANKS_FOLDER": folder}
         subprocess.run([*command, __file__], env=environment, check=True)
         found = json.loads((Path(folder) / "found.json").read_text())
-    lines = ["| strategy | rows, width | by hand | ours / by hand |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| strategy | rows, width | by hand | ours / by hand | accelerate | Lightning |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for strategy, (name, (rows, width, _)) in product(STRATEGIES, SIZES.items()):
-        hand, ours = found[f"{strategy} {name}"].values()
+        times = found[f"{strategy} {name}"]
+        hand, ours = times["hand"], times["ours"]
+        peers = [
+            f"{times[peer] / hand:.2f}" if peer in times else ""
+            for peer in ("accelerate", "lightning")
+        ]
         share = goal(f"{ours / hand:.2f}", ours <= MOST * hand)
-        lines.append(f"| `{strategy}` | {rows}, {width} | {show_seconds(hand)} | {share} |")
+        cells = [f"`{strategy}`", f"{rows}, {width}", show_seconds(hand), share, *peers]
+        lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
     table = f"{table}\n\n{rank_costs.table()}"
     print(table)

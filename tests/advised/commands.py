@@ -175,6 +175,22 @@ def garments(project: Path) -> None:
 
 CASES = (
     Refused(
+        "see what there is: trainwright registry list",
+        "registry promote shop:9 --data rows.csv",
+        ("registry list",),
+    ),
+    Refused(
+        "see what happened: trainwright registry log",
+        "registry rollback shop",
+        ("registry log",),
+    ),
+    Refused(
+        "let it end: trainwright resume runs/half",
+        "registry add half --name shop",
+        ("resume runs/half", "registry add half --name shop"),
+        half,
+    ),
+    Refused(
         "choose another name with -o FILE, or write over it with --force",
         "init rows.csv --target bought -o small.yaml",
         (INIT, "init rows.csv --target bought -o small.yaml --force"),

@@ -76,6 +76,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "model/imported/",
         "data/chats/chat_template.py: choose data.template",
     ),
+    "needs a server (test_registry)": ("registry/registry.py: add --artifacts",),
     "needs several processes (test_ranks)": (
         "run/ranks/launch.py: ",
         "run/ranks/kubernetes.py: ",

@@ -117,7 +117,7 @@ def test_what_no_rule_allows_on_several_processes_is_trained_by_one(tmp_path: Pa
     made = planned(tmp_path, auto, "model={kind: boosting}")
     assert (made.contract.distributed.strategy, made.contract.distributed.num_gpus) == ("single", 1)
     (choice,) = [choice for choice in made.choices if choice.path == STRATEGY]
-    assert "only networks are trained by several processes" in choice.reason
+    assert "only networks and XGBoost are trained by several processes" in choice.reason
 
 
 @pytest.mark.parametrize(

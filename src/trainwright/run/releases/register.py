@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def register_run(folder: RunFolder, model: str, registry: Registry, why: str = "
                 f"run {folder.name} has no verdict",
                 found=f"no {folder.evaluation.name} in {folder.path}",
                 expected="a run that was judged",
-                fix=f"let it end: trainwright resume {folder.path}",
+                fix=f"let it end: trainwright resume {shlex.quote(str(folder.path))}",
             )
         )
     check_own(folder)
