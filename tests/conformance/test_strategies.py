@@ -35,7 +35,7 @@ def test_threads(check: str, world_size: int) -> None:
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 @pytest.mark.parametrize(
     ("strategy", "world_size"),
-    in_test(3, [(one, n) for one in ("ddp", "fsdp") for n in (2, 3, 4)] + [("hsdp", 4)]),
+    in_test(4, [*(("ddp", n) for n in (2, 3, 4)), ("hsdp", 4), *(("fsdp", n) for n in (2, 3, 4))]),
 )
 def test_processes(strategy: str, world_size: int, tmp_path: Path) -> None:
     from gloo_ranks import REFUSED, check_all

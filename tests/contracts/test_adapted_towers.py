@@ -90,6 +90,7 @@ def embeddings(project: Path, run: str = "one") -> np.ndarray:
     return predict_file(RunFolder(project / "runs" / run), table).frame.drop("image").to_numpy()
 
 
+@pytest.mark.extended
 def test_the_bundle_holds_the_adapters_and_names_both_bases(project: Path) -> None:
     bundle = project / "runs" / "one" / "bundle"
     assert read_json(bundle / "bundle.json")["kind"] == "adapter"
@@ -174,6 +175,7 @@ def test_a_bundle_of_before_is_whole_and_still_read(project: Path, tmp_path: Pat
     assert all(torch.equal(one, state[name]) for name, one in again.state_dict().items())
 
 
+@pytest.mark.extended
 def test_a_reader_of_passages_is_resumed_kept_and_refused_alike(tmp_path: Path) -> None:
     contract = copied(tmp_path / "texts", "text_pairs")
     settings = (READER, *SHORT)

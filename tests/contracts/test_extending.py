@@ -99,6 +99,7 @@ def bits(run: Path) -> bytes:
     return (run / "bundle" / "network.safetensors").read_bytes()
 
 
+@pytest.mark.extended
 def test_a_new_network_goes_on_after_a_stop_to_the_same_bits_and_is_reported(
     extended: Zygote, rows: Path
 ) -> None:

@@ -271,6 +271,7 @@ def growing_series(folder: Path) -> Path:
     return folder / "air.csv"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["linear", "boosting"])
 def test_intervals_hold_on_the_test_years_of_a_growing_series(kind: str, tmp_path: Path) -> None:
     data = {"kind": "series", "path": str(growing_series(tmp_path)), "target": "passengers"}

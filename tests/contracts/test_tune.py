@@ -251,6 +251,7 @@ def test_columns_may_be_searched_but_not_other_rows(project: Path) -> None:
     assert [trial["state"] for trial in json.loads(ran.out)["trials"]] == ["complete"] * 2
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("count", [12, 60])
 def test_the_best_of_noise_is_not_claimed_and_a_gain_is(count: int) -> None:
     metric, claimed = Metric(name="roc_auc", resamples=400), 0

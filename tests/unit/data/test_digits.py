@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from faults.tiers import in_test
 from trainwright.contract.sections.data.sources import Sql
 from trainwright.contract.sections.data.split import GroupSplit, RandomSplit, Split, TimeSplit
 from trainwright.contract.sections.data.table_data import Features as FeaturesSection
@@ -225,7 +226,7 @@ def test_networks_read_columns_as_if_counted_from_0(numeric: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize(("factor", "offset"), [(1.0, 1e9), (1e-9, 0.0), (1e15, 0.0)])
+@pytest.mark.parametrize(("factor", "offset"), in_test(3, [(1.0, 1e9), (1e-9, 0.0), (1e15, 0.0)]))
 def test_a_target_in_another_unit_is_predicted_alike(
     kind: str, factor: float, offset: float, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_candidate_is_the_model_that_its_own_contract_trains(trained: Path) ->
         assert (candidate / name).read_bytes() == Path("runs/alone/bundle", name).read_bytes()
 
 
+@pytest.mark.extended
 def test_the_choice_never_sees_a_test_row(trained: Path) -> None:
     """The same rows with other answers among the test rows choose the same, to the bit."""
     before = read_json(Path("runs/simplest/data/split.json"))
