@@ -112,12 +112,21 @@ def test_one_device_needs_no_choice(tmp_path: Path) -> None:
     assert choice.reason == "there is one device"
 
 
-def test_what_no_rule_allows_on_several_processes_is_trained_by_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("boosting", "only networks and XGBoost are trained by several processes"),
+        ("xgboost", "its library uses all cores from one process"),
+    ],
+)
+def test_what_a_library_trains_is_trained_by_one_process(
+    kind: str, why: str, tmp_path: Path
+) -> None:
     auto = "distributed={strategy: auto, num_gpus: 4}"
-    made = planned(tmp_path, auto, "model={kind: boosting}")
+    made = planned(tmp_path, auto, f"model={{kind: {kind}}}")
     assert (made.contract.distributed.strategy, made.contract.distributed.num_gpus) == ("single", 1)
     (choice,) = [choice for choice in made.choices if choice.path == STRATEGY]
-    assert "only networks and XGBoost are trained by several processes" in choice.reason
+    assert why in choice.reason
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ def choose_alone(contract: Contract, device: DeviceFacts, choosing: Choosing) ->
     if ranks == 1:
         reason = "there is one device"
     elif possible_strategies(contract) == ("single",):
-        (problem, *_) = problems_of_strategy(contract, "ddp")
-        is_setting = problem.path != STRATEGY
-        reason = problem.message + is_setting * f": {problem.path} is {problem.found}"
+        reason = "its library uses all cores from one process"
+        for problem in problems_of_strategy(contract, "ddp"):
+            is_setting = problem.path != STRATEGY
+            reason = problem.message + is_setting * f": {problem.path} is {problem.found}"
+            break
     else:
         return contract
     choosing.made.append(Choice(STRATEGY, "single", reason))
