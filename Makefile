@@ -110,6 +110,7 @@ gpu: env ## run the tests that need a CUDA device
 services: env $(MLFLOW)/installed.stamp ## run the tests that need servers: MLflow on SQLite and on PostgreSQL
 	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgresql]'
 	TRAINWRIGHT_SERVICES=1 TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(SLOWEST) tests/services
 
 $(MLFLOW)/installed.stamp: tests/services/requirements.txt
